@@ -1,0 +1,328 @@
+r"""The error bounds of the paper, as it prints them.
+
+Munkhoeva, Kapushev, Burnaev, Oseledets, "Quadrature-based features for kernel approximation"
+(NeurIPS 2018), section 3 and appendix A. Each function evaluates a printed formula; where the
+printed proof has a slip, the docstring says so. They are the paper's bounds, not guarantees.
+
+Symbols: ``d`` is the input dimension, ``D`` the number of features, ``l`` the diameter of the data
+in the kernel's scaled inputs, ``sigma_p`` the standard deviation of the frequencies, ``kappa``
+and ``mu`` bounds of :math:`|\phi|` and :math:`|\phi'|`, and ``M`` a bound of
+:math:`|1 - f(\rho z)| / \rho^2`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from quadfeat import _validation as check
+
+__all__ = [
+    "beta",
+    "n_components_for_ridge_error",
+    "n_components_for_sup_error",
+    "rff_n_components_for_sup_error",
+    "rff_sup_error_probability",
+    "ridge_error",
+    "sup_error_probability",
+    "variance",
+]
+
+
+def beta(d: int) -> float:
+    r"""Return the paper's dimension factor.
+
+    .. math::
+
+        \beta_d = \left(d^{-d/(d+1)} + d^{1/(d+1)}\right) 2^{(6d+1)/(d+1)}
+        \left(\frac{d}{d+1}\right)^{d/(d+1)}
+
+    It tends to 64 and is largest at ``d = 86``.
+
+    Examples
+    --------
+    >>> round(beta(86), 2)
+    64.74
+    """
+    d = check.check_count(d, "d")
+    power = d / (d + 1)
+    return (d**-power + d ** (1 / (d + 1))) * 2 ** ((6 * d + 1) / (d + 1)) * (d / (d + 1)) ** power
+
+
+def sup_error_probability(
+    epsilon: float,
+    n_components: int,
+    d: int,
+    *,
+    diameter: float,
+    sigma_p: float = 1.0,
+    kappa: float = 1.0,
+    mu: float = 1.0,
+    M: float = 0.5,
+) -> float:
+    r"""Return the paper's bound of the probability of a large error anywhere (Proposition 3.1).
+
+    .. math::
+
+        P\left(\sup_{x, y} |\hat k - k| \ge \varepsilon\right) \le \beta_d
+        \left(\frac{\sigma_p l \kappa \mu}{\varepsilon}\right)^{2d/(d+1)}
+        \exp\left(-\frac{D \varepsilon^2}{8 M^2 (d+1)}\right)
+
+    Parameters
+    ----------
+    epsilon : float
+        The error.
+    n_components : int
+        The number of features ``D``.
+    d : int
+        The input dimension.
+    diameter : float
+        The diameter ``l`` of the data.
+    sigma_p, kappa, mu, M : float
+        See the module; the defaults are the paper's for the Gaussian kernel.
+
+    Returns
+    -------
+    float
+        May exceed 1, and then says nothing.
+
+    Notes
+    -----
+    Slips in print. Hoeffding's inequality is applied to ``d (1 - f) / rho^2``, but ``M`` bounds
+    ``(1 - f) / rho^2``: it lacks the factor ``d``. And ``M = 1/2`` for the Gaussian kernel needs
+    ``|x - y| <= 1`` in scaled inputs, since ``1 - cos(rho z.(x - y)) <= rho^2 |x - y|^2 / 2``; in
+    general it is ``l^2 / 2``.
+
+    Examples
+    --------
+    >>> sup_error_probability(0.1, 10_000, 4, diameter=1.0) < 0.1
+    True
+    """
+    return math.exp(
+        _log_factor(epsilon, d, diameter=diameter, sigma_p=sigma_p, kappa=kappa, mu=mu)
+        - _exponent(epsilon, d, M) * check.check_count(n_components, "n_components")
+    )
+
+
+def n_components_for_sup_error(
+    epsilon: float,
+    delta: float,
+    d: int,
+    *,
+    diameter: float,
+    sigma_p: float = 1.0,
+    kappa: float = 1.0,
+    mu: float = 1.0,
+    M: float = 0.5,
+) -> int:
+    r"""Return the smallest ``D`` for which the paper's bound is at most ``delta``.
+
+    .. math::
+
+        D \ge \frac{8 M^2 (d+1)}{\varepsilon^2} \left[\frac{2}{1 + 1/d}
+        \log\frac{\sigma_p l \kappa \mu}{\varepsilon} + \log\frac{\beta_d}{\delta}\right]
+
+    Parameters and slips are those of :func:`sup_error_probability`; ``delta`` is the probability
+    of failure, above 0 and below 1.
+
+    Examples
+    --------
+    >>> n_components_for_sup_error(0.1, 0.05, 4, diameter=1.0)
+    10468
+    """
+    log_factor = _log_factor(epsilon, d, diameter=diameter, sigma_p=sigma_p, kappa=kappa, mu=mu)
+    return _smallest((log_factor - math.log(_probability(delta))) / _exponent(epsilon, d, M))
+
+
+def rff_sup_error_probability(
+    epsilon: float,
+    n_components: int,
+    d: int,
+    *,
+    diameter: float,
+    sigma_p: float = 1.0,
+    alpha: float = 1.0,
+) -> float:
+    r"""Return the bound for random Fourier features that the paper compares with (appendix A).
+
+    .. math::
+
+        \left(d^{-d/(d+1)} + d^{1/(d+1)}\right) 2^{(5d+1)/(d+1)} 3^{d/(d+1)}
+        \left(\frac{\sigma_p l}{\varepsilon}\right)^{2d/(d+1)}
+        \exp\left(-\frac{D \varepsilon^2}{32 (d+1) \alpha'_\varepsilon}\right)
+
+    Parameters
+    ----------
+    epsilon, n_components, d, diameter, sigma_p
+        As for :func:`sup_error_probability`.
+    alpha : float, default=1.0
+        The variance factor of Sutherland and Schneider, at most 1.
+
+    Notes
+    -----
+    Slip in print: the number of features given in the main text
+    (:func:`rff_n_components_for_sup_error`) solves this bound for ``alpha = 1/4``, not 1.
+
+    Examples
+    --------
+    >>> rff_sup_error_probability(0.1, 200_000, 4, diameter=1.0) < 0.1
+    True
+    """
+    rate = epsilon**2 / (32 * (d + 1) * check.check_positive(alpha, "alpha"))
+    return math.exp(
+        _rff_log_factor(epsilon, d, diameter=diameter, sigma_p=sigma_p)
+        - rate * check.check_count(n_components, "n_components")
+    )
+
+
+def rff_n_components_for_sup_error(
+    epsilon: float, delta: float, d: int, *, diameter: float, sigma_p: float = 1.0
+) -> int:
+    r"""Return the number of random Fourier features that the paper compares with.
+
+    .. math::
+
+        D \ge \frac{8 (d+1)}{\varepsilon^2} \left[\frac{2}{1 + 1/d}
+        \log\frac{\sigma_p l}{\varepsilon} + \log\frac{\beta_d}{\delta}
+        + \frac{d}{d+1} \log\frac{3d+3}{2d}\right]
+
+    Parameters are those of :func:`n_components_for_sup_error`.
+
+    Examples
+    --------
+    >>> rff_n_components_for_sup_error(0.1, 0.05, 4, diameter=1.0)
+    43882
+    """
+    log_factor = _rff_log_factor(epsilon, d, diameter=diameter, sigma_p=sigma_p)
+    bits = log_factor - math.log(_probability(delta))
+    return _smallest(8 * (d + 1) / epsilon**2 * bits)
+
+
+def ridge_error(epsilon: float, *, alpha: float, target_deviation: float = 1.0) -> float:
+    r"""Return the paper's bound of the change of a kernel ridge prediction.
+
+    .. math:: |\hat h(x) - h(x)| \le \frac{\lambda_0 + 1}{\lambda_0^2}\, \sigma_y\, \varepsilon
+
+    where every entry of the kernel is off by at most ``epsilon`` and at most 1.
+
+    Parameters
+    ----------
+    epsilon : float
+        Largest error of the kernel.
+    alpha : float
+        Regularisation per row, ``lambda_0 = lambda / n``.
+    target_deviation : float, default=1.0
+        Standard deviation ``sigma_y`` of the centred targets.
+
+    Examples
+    --------
+    >>> ridge_error(0.01, alpha=1.0)
+    0.02
+    """
+    return (
+        _ridge_factor(alpha)
+        * check.check_positive(target_deviation, "target_deviation")
+        * check.check_positive(epsilon, "epsilon")
+    )
+
+
+def n_components_for_ridge_error(
+    epsilon: float,
+    delta: float,
+    d: int,
+    *,
+    diameter: float,
+    alpha: float,
+    target_deviation: float = 1.0,
+    sigma_p: float = 1.0,
+    kappa: float = 1.0,
+    mu: float = 1.0,
+    M: float = 0.5,
+) -> int:
+    r"""Return the ``D`` after which kernel ridge predictions are off by at most ``epsilon``.
+
+    .. math::
+
+        D \ge 8 M^2 (d+1) \sigma_y^2 \left(\frac{\lambda_0 + 1}{\lambda_0^2 \varepsilon}\right)^2
+        \left[\frac{2}{1 + 1/d} \log\frac{\sigma_y \sigma_p l \kappa \mu (\lambda_0 + 1)}
+        {\lambda_0^2 \varepsilon} + \log\frac{\beta_d}{\delta}\right]
+
+    This is :func:`n_components_for_sup_error` for the kernel error that :func:`ridge_error` turns
+    into ``epsilon``; parameters and slips are theirs.
+
+    Examples
+    --------
+    >>> n_components_for_ridge_error(0.2, 0.05, 4, diameter=1.0, alpha=1.0)
+    10468
+    """
+    kernel_error = epsilon / ridge_error(1.0, alpha=alpha, target_deviation=target_deviation)
+    return n_components_for_sup_error(
+        kernel_error, delta, d, diameter=diameter, sigma_p=sigma_p, kappa=kappa, mu=mu, M=M
+    )
+
+
+def variance(n_rules: int, d: int, *, kappa: float = 1.0) -> float:
+    r"""Return the paper's bound of the variance of ``n`` averaged SR(3,3) rules (appendix A.1).
+
+    .. math:: \frac{2 + \kappa^4 + \kappa^2}{n (d - 2)}
+
+    Parameters
+    ----------
+    n_rules : int
+        How many rules of ``d + 1`` directions are averaged.
+    d : int
+        The input dimension, at least 3.
+    kappa : float, default=1.0
+        Bound of :math:`|\phi|`.
+
+    Notes
+    -----
+    Slip in print: the covariance enters the variance twice and the proof counts it once, so the
+    last term should be :math:`2 \kappa^2`.
+
+    Examples
+    --------
+    >>> variance(4, 3)
+    1.0
+    """
+    d = check.check_count(d, "d", minimum=3)
+    kappa = check.check_positive(kappa, "kappa")
+    return (2 + kappa**4 + kappa**2) / (check.check_count(n_rules, "n_rules") * (d - 2))
+
+
+def _log_factor(
+    epsilon: float, d: int, *, diameter: float, sigma_p: float, kappa: float, mu: float
+) -> float:
+    """Return the logarithm of what stands before the exponential."""
+    ratio = (
+        check.check_positive(sigma_p, "sigma_p")
+        * check.check_positive(diameter, "diameter")
+        * check.check_positive(kappa, "kappa")
+        * check.check_positive(mu, "mu")
+        / check.check_positive(epsilon, "epsilon")
+    )
+    return math.log(beta(d)) + 2 * d / (d + 1) * math.log(ratio)
+
+
+def _rff_log_factor(epsilon: float, d: int, *, diameter: float, sigma_p: float) -> float:
+    factor = _log_factor(epsilon, d, diameter=diameter, sigma_p=sigma_p, kappa=1.0, mu=1.0)
+    return factor + d / (d + 1) * math.log((3 * d + 3) / (2 * d))
+
+
+def _exponent(epsilon: float, d: int, M: float) -> float:
+    """Return the rate at which the logarithm of the bound falls with each feature."""
+    return epsilon**2 / (8 * check.check_positive(M, "M") ** 2 * (d + 1))
+
+
+def _ridge_factor(alpha: float) -> float:
+    alpha = check.check_positive(alpha, "alpha")
+    return (alpha + 1) / alpha**2
+
+
+def _probability(delta: float) -> float:
+    if not 0 < check.check_positive(delta, "delta") < 1:
+        raise ValueError(f"delta={delta!r} is not valid: give a probability above 0 and below 1.")
+    return float(delta)
+
+
+def _smallest(bound: float) -> int:
+    return max(1, math.ceil(bound))

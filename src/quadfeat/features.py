@@ -1,0 +1,339 @@
+"""The feature map as a scikit-learn transformer, and the rules by their names in the literature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from quadfeat import _validation as check
+from quadfeat._validation import Array
+from quadfeat.kernels import Kernel, as_kernel
+from quadfeat.rotations import Haar, Hadamard
+from quadfeat.rules import (
+    Fastfood,
+    GaussHermite,
+    MonteCarlo,
+    QuasiMonteCarlo,
+    Rule,
+    SphericalRadial,
+)
+
+__all__ = ["QuadratureFeatures", "transform_into"]
+
+
+def _rom() -> Rule:
+    return SphericalRadial(
+        directions="orthoplex", tilt=0.0, radii="constant", rotation=Hadamard(rounds=3)
+    )
+
+
+# Rules by the names that the literature uses. SORF and ROM are the same matrix.
+_NAMED: dict[str, Callable[[], Rule]] = {
+    "sr33": SphericalRadial,
+    "rff": MonteCarlo,
+    "orf": lambda: SphericalRadial(directions="orthoplex", tilt=0.0, rotation=Haar()),
+    "rom": _rom,
+    "sorf": _rom,
+    "halton": lambda: QuasiMonteCarlo(sequence="halton"),
+    "sobol": lambda: QuasiMonteCarlo(sequence="sobol"),
+    "gauss-hermite": GaussHermite,
+    "fastfood": Fastfood,
+}
+
+# How many entries of the output are computed at once: enough to make NumPy's overhead small, few
+# enough to keep intermediate arrays small beside the result.
+_ENTRIES_PER_BATCH = 2**20
+
+
+def as_rule(rule: Rule | str) -> Rule:
+    """Return the rule that a name stands for, or the rule itself.
+
+    Examples
+    --------
+    >>> as_rule("rff")
+    MonteCarlo()
+    """
+    if isinstance(rule, Rule):
+        return rule
+    if isinstance(rule, str):
+        return _NAMED[check.check_choice(rule, "rule", _NAMED)]()
+    raise TypeError(
+        f"rule={rule!r} is not valid: give an object such as quadfeat.rules.SphericalRadial() or "
+        f"one of {', '.join(map(repr, _NAMED))}."
+    )
+
+
+class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Explicit features whose inner products approximate a kernel.
+
+    ``transform(X) @ transform(Y).T`` is close to ``kernel(X, Y)``, so that a linear model on the
+    features is a kernel machine. The nodes of the features come from a quadrature rule for the
+    kernel's integral: by default the spherical-radial rule of degree (3, 3) of Munkhoeva et al.,
+    turned by butterfly matrices.
+
+    Parameters
+    ----------
+    kernel : Kernel or str, default="gaussian"
+        What is approximated: an object from :mod:`quadfeat.kernels`, or the name of one with
+        default parameters: ``"gaussian"`` (or ``"rbf"``), ``"laplacian"``, ``"matern12"``,
+        ``"matern32"``, ``"matern52"``, ``"rational-quadratic"``, ``"arccos0"``, ``"arccos1"``,
+        ``"arccos2"``.
+    n_components : int, default=1024
+        Number of columns of the result, exactly. The Gaussian kernel with ``rule="sr33"`` is at its
+        best with whole blocks: ``2 n (d + 1) + 1`` for some ``n``.
+    rule : Rule or str, default="sr33"
+        Where the nodes go: an object from :mod:`quadfeat.rules`, or a name from the literature:
+        ``"sr33"``, ``"rff"``, ``"orf"``, ``"rom"``, ``"sorf"``, ``"halton"``, ``"sobol"``,
+        ``"gauss-hermite"``, ``"fastfood"``.
+    random_state : int, numpy.random.Generator, RandomState or None, default=None
+        The same int gives the same nodes everywhere.
+    n_jobs : int or None, default=None
+        Threads that share the rows in :meth:`transform`, as in scikit-learn: ``None`` is 1 and
+        ``-1`` is all. Does not change the result.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with ``"scale"`` and ``"auto"`` turned into numbers; ``kernel_(X, Y)`` is the
+        exact Gram matrix.
+    rule_ : Rule
+        The rule that was used.
+    nodes_ : Nodes
+        The drawn nodes. Immutable.
+    n_features_in_ : int
+        Number of columns seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns seen in :meth:`fit`, if they had any.
+
+    See Also
+    --------
+    transform_into : The same as ``transform``, into an array that is there already.
+    sklearn.kernel_approximation.RBFSampler : ``rule="rff"`` with the Gaussian kernel only.
+
+    Notes
+    -----
+    Columns come node by node: for stationary kernels the cosine and the sine of a node, for
+    arc-cosine kernels the node and its reflection. A column that is left over is a single cosine
+    at a random phase, or a node without its reflection. The column of the origin, if the rule
+    has one, is the last.
+
+    References
+    ----------
+    Munkhoeva, Kapushev, Burnaev, Oseledets. "Quadrature-based features for kernel approximation".
+    NeurIPS 2018.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from quadfeat import QuadratureFeatures
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> model = make_pipeline(QuadratureFeatures(random_state=0), RidgeClassifier(alpha=0.1))
+    >>> round(model.fit(X_train, y_train).score(X_test, y_test), 2)
+    0.99
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | str = "gaussian",
+        *,
+        n_components: int = 1024,
+        rule: Rule | str = "sr33",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.rule = rule
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> QuadratureFeatures:
+        """Resolve the kernel on the data and draw the nodes.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Only its width matters, and its variance for ``"scale"``.
+        y : ignored
+            There for pipelines.
+
+        Returns
+        -------
+        QuadratureFeatures
+            The fitted map.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=check.FLOAT_DTYPES)
+        n_components = check.check_count(self.n_components, "n_components")
+        rule = clone(as_rule(self.rule))
+        kernel = as_kernel(self.kernel).resolve(X)
+        self.nodes_ = rule.draw(X.shape[1], n_components, kernel, _generator(self.random_state))
+        self.kernel_ = kernel
+        self.rule_ = rule
+        self._n_features_out = n_components
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the features.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            float32 for float32 input, otherwise float64.
+        """
+        return self._features(X)
+
+    def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
+        """Return the rule's estimate of the Gram matrix.
+
+        That is ``transform(X) @ transform(Y).T``, plus the constant of the origin where the rule
+        has one that is not a column (``origin="signed"``); with it the estimate is unbiased.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples_X, n_features)
+        Y : array-like or sparse matrix of shape (n_samples_Y, n_features), default=None
+            ``None`` means ``X``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples_Y)
+        """
+        left = self._features(X)
+        right = left if Y is None else self._features(Y)
+        gram = left @ right.T
+        gram += self.nodes_.origin_correction(self.kernel_)
+        return gram
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _features(self, X: Any) -> Array:
+        """Return the features as an array, whatever ``set_output`` says."""
+        X = self._validated(X)
+        out = np.empty((X.shape[0], self._n_features_out), dtype=X.dtype)
+        self._write(X, out)
+        return out
+
+    def _validated(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, reset=False)
+
+    def _write(self, X: Any, out: Array) -> None:
+        """Write the features of validated ``X`` into ``out``, a batch of rows at a time."""
+        self._check_range(X)
+        factor = self.kernel_.input_factor(self.n_features_in_)
+
+        def write_batch(rows: slice) -> None:
+            batch = X[rows].toarray() if sparse.issparse(X) else X[rows]
+            # In float64, where neither the factor nor the data can overflow, then as X was.
+            scaled = np.multiply(batch, factor, dtype=np.float64).astype(X.dtype)
+            self.nodes_.write_features(scaled, self.kernel_, out[rows])
+
+        # The batches do not depend on the number of threads, so neither does the result.
+        widest = max(self._n_features_out, self.n_features_in_)
+        batches = gen_batches(X.shape[0], max(1, _ENTRIES_PER_BATCH // widest))
+        if effective_n_jobs(self.n_jobs) == 1:
+            for rows in batches:
+                write_batch(rows)
+        else:
+            Parallel(n_jobs=self.n_jobs, backend="threading")(
+                delayed(write_batch)(rows) for rows in batches
+            )
+
+    def _check_range(self, X: Any) -> None:
+        """Refuse data on which an argument or a feature would overflow the dtype."""
+        values = X.data if sparse.issparse(X) else X
+        largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+        factor = float(np.max(self.kernel_.input_factor(self.n_features_in_)))
+        with np.errstate(over="ignore"):
+            # |w.x| <= |w| |x| <= |w| sqrt(d) max|x|, with an allowance for a node's rounding.
+            reach = 2.0 * max(1.0, self.nodes_.longest()) * np.sqrt(self.n_features_in_)
+            argument = np.float64(largest) * factor * reach
+            feature = self.kernel_.nonlinearity.largest(argument) * float(
+                self.nodes_.amplitudes(self.kernel_).max()
+            )
+        if max(argument, feature) > np.finfo(X.dtype).max:
+            way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"
+            raise ValueError(
+                f"X has entries as large as {largest:.3g}, whose features under {self.kernel_!r} "
+                f"are beyond the range of {X.dtype}: {way_out}."
+            )
+
+
+def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
+    """Write the features of ``X`` into an array that is there already.
+
+    Saves the allocation (and for large arrays most of the page faults) of a fresh result in
+    loops over batches.
+
+    Parameters
+    ----------
+    features : QuadratureFeatures
+        A fitted map.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    out : ndarray of shape (n_samples, n_components)
+        Writable, of the dtype that ``features.transform(X)`` would have, in any memory order, not
+        overlapping ``X``.
+
+    Returns
+    -------
+    ndarray
+        ``out``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat import QuadratureFeatures, transform_into
+    >>> X = np.random.default_rng(0).standard_normal((1000, 8))
+    >>> features = QuadratureFeatures(n_components=64, random_state=0).fit(X)
+    >>> buffer = np.empty((100, 64))
+    >>> for rows in np.split(X, 10):
+    ...     Z = transform_into(features, rows, buffer)
+    >>> Z is buffer
+    True
+    """
+    if not isinstance(features, QuadratureFeatures):
+        raise TypeError(f"features={features!r} is not valid: give a fitted QuadratureFeatures.")
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out is a {type(out).__name__}: give a numpy.ndarray.")
+    X = features._validated(X)
+    expected = (X.shape[0], features._n_features_out)
+    if out.shape != expected or out.dtype != X.dtype:
+        raise ValueError(
+            f"out has shape {out.shape} and dtype {out.dtype}: give an array of shape {expected} "
+            f"and dtype {X.dtype}, such as a slice of a larger buffer."
+        )
+    if not out.flags.writeable:
+        raise ValueError("out is read-only: give an array that can be written to.")
+    if np.may_share_memory(out, X.data if sparse.issparse(X) else X):
+        raise ValueError("out overlaps X in memory: give an array of its own.")
+    features._write(X, out)
+    return out
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    """Return a generator: of its own for an int, seeded by it for a RandomState."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    legacy = check_random_state(random_state)  # None is the global one, as in scikit-learn
+    if random_state is None or isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(legacy.randint(0, 2**32, size=4, dtype=np.uint32))
+    return np.random.default_rng(random_state)

@@ -1,0 +1,576 @@
+r"""What is approximated: kernels ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
+
+A kernel is a small scikit-learn object. Called on two matrices it returns the exact Gram matrix;
+asked by a rule it tells its nonlinearity ``phi``, its constant ``c``, the law of ``w`` and the
+factor by which inputs are scaled. Parameters that depend on the data (``"scale"``, ``"auto"``)
+become numbers in :meth:`Kernel.resolve`, which ``fit`` of a feature map calls.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import sparse, special
+from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+
+from quadfeat import _validation as check
+from quadfeat._quadrature import gaussian_product_moments
+from quadfeat._validation import Array, Float64Array
+from quadfeat.nonlinearities import Fourier, Nonlinearity, Pointwise, Ramp
+from quadfeat.spectra import (
+    CauchyProduct,
+    GammaMixtureSpectrum,
+    NormalSpectrum,
+    Spectrum,
+    StudentSpectrum,
+)
+
+__all__ = [
+    "ArcCosine",
+    "Gaussian",
+    "Kernel",
+    "Laplacian",
+    "Matern",
+    "PointwiseNonlinear",
+    "RationalQuadratic",
+]
+
+Self = TypeVar("Self", bound="Kernel")
+
+# What a user may give for a scale: a number, one per input, or a rule that looks at the data.
+Scale = float | Array | str
+DATA_RULES = ("scale", "auto")
+
+
+class Kernel(BaseEstimator, ABC):
+    """Base of all kernels.
+
+    Attributes
+    ----------
+    constant : float
+        The factor ``c`` in front of the expectation.
+    scale_parameter : str
+        The name of the parameter that scales the inputs.
+    """
+
+    constant: float = 1.0
+    scale_parameter: str
+
+    @property
+    @abstractmethod
+    def nonlinearity(self) -> Nonlinearity:
+        """The function ``phi``."""
+
+    @property
+    @abstractmethod
+    def spectrum(self) -> Spectrum:
+        """The law of ``w`` for scaled inputs."""
+
+    @abstractmethod
+    def _scale_to_factor(self, value: Float64Array) -> Float64Array:
+        """Turn the scale parameter into the factor that multiplies the inputs."""
+
+    @abstractmethod
+    def _default_scale(self, d: int, deviation: float) -> float:
+        """Return the scale parameter for ``d`` inputs of this standard deviation."""
+
+    @abstractmethod
+    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        """Return the Gram matrix of scaled inputs; ``same`` says that Y is X."""
+
+    def resolve(self: Self, X: Any) -> Self:
+        """Return a copy whose scale is a number, or one number per input.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The data that ``"scale"`` and ``"auto"`` look at. As in scikit-learn's SVC, the first
+            means ``gamma = 1 / (n_features * X.var())`` and the second ``1 / n_features``; a
+            kernel with a ``length_scale`` takes the one of the Gaussian kernel of that gamma.
+
+        Returns
+        -------
+        Kernel
+            A new object; this one is left as it is.
+        """
+        parameters = self.get_params(deep=False)
+        scale = parameters[self.scale_parameter]
+        if isinstance(scale, str):
+            check.check_choice(scale, self.scale_parameter, DATA_RULES)
+            X = check.check_matrix(X, "X")
+            d = X.shape[1]
+            deviation = _standard_deviation(X) if scale == "scale" else 1.0
+            if deviation == 0:  # scikit-learn takes gamma = 1 for data without any spread
+                deviation = 1.0 / np.sqrt(d)
+            value = self._default_scale(d, deviation)
+            if not 0 < value < np.inf:
+                raise ValueError(
+                    f"{self.scale_parameter}={scale!r} of {type(self).__name__} cannot be computed "
+                    f"for data with standard deviation {deviation:.3g}: rescale X."
+                )
+            parameters[self.scale_parameter] = value
+        resolved = type(self)(**parameters)
+        resolved.input_factor(X.shape[1])  # complains now rather than at the first transform
+        return resolved
+
+    def input_factor(self, d: int) -> Float64Array:
+        """Return what inputs of width ``d`` are multiplied by: shape () or (d,)."""
+        name = self.scale_parameter
+        value = getattr(self, name)
+        if isinstance(value, str):
+            check.check_choice(value, name, DATA_RULES)
+            raise ValueError(
+                f"{name}={value!r} of {type(self).__name__} depends on the data: use "
+                "kernel.resolve(X), or the attribute kernel_ of a fitted QuadratureFeatures."
+            )
+        try:
+            scale = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{name}={value!r} is not valid: give a number, one per input, "
+                f"{' or '.join(map(repr, DATA_RULES))}."
+            ) from error
+        if scale.ndim > 1 or (scale.ndim == 1 and len(scale) != d):
+            raise ValueError(
+                f"{name} has shape {scale.shape} and X has {d} columns: give one number, or "
+                f"one per column."
+            )
+        if not np.isfinite(scale).all() or (scale < 0).any():
+            raise ValueError(f"{name}={value!r} is not valid: give finite numbers > 0.")
+        with np.errstate(divide="ignore", over="ignore"):
+            factor = self._scale_to_factor(scale)
+        if not np.isfinite(factor).all():
+            raise ValueError(f"{name}={value!r} is not valid: give numbers > 0, not this near 0.")
+        return factor
+
+    def __call__(self, X: Any, Y: Any | None = None) -> Array:
+        """Return the exact Gram matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples_X, n_features)
+        Y : array-like or sparse matrix of shape (n_samples_Y, n_features), default=None
+            ``None`` means ``X``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples_Y)
+            Computed in float64; float32 if both inputs are.
+        """
+        same = Y is None or Y is X
+        X, Y, dtype = check.check_pair(X, None if same else Y)
+        factor = self.input_factor(X.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = check.to_dense_float64(X) * factor
+            other = scaled if same else check.to_dense_float64(Y) * factor
+            gram = self._gram(scaled, other, same).astype(dtype, copy=False)
+        if not np.isfinite(gram).all():
+            raise ValueError(
+                f"{self!r} has values beyond the range of {dtype} on this data: rescale X, or "
+                "pass it as float64."
+            )
+        return gram
+
+
+def _standard_deviation(X: Any) -> float:
+    """Return the standard deviation of all entries, for data of any scale; 0 up to rounding."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+    if largest == 0:
+        return 0.0
+    size = X.shape[0] * X.shape[1]
+    shrunk = np.asarray(values, dtype=np.float64) / largest  # so that squares stay in range
+    mean = shrunk.sum() / size
+    # Entries that a sparse matrix does not store are zeros, mean^2 away from the mean.
+    squares = ((shrunk - mean) ** 2).sum() + (size - shrunk.size) * mean**2
+    deviation = float(np.sqrt(squares / size))
+    return deviation * largest if deviation > 8 * np.finfo(np.float64).eps else 0.0
+
+
+class _Stationary(Kernel):
+    """A kernel of the scaled difference ``x - y``: cosine and sine features."""
+
+    @property
+    def nonlinearity(self) -> Nonlinearity:
+        return Fourier()
+
+
+class _WithLengthScale(Kernel):
+    """A kernel whose inputs are divided by ``length_scale``."""
+
+    scale_parameter = "length_scale"
+
+    def _scale_to_factor(self, value: Float64Array) -> Float64Array:
+        return 1.0 / value
+
+    def _default_scale(self, d: int, deviation: float) -> float:
+        return float(np.sqrt(d / 2.0) * deviation)
+
+
+class Gaussian(_Stationary):
+    r"""The Gaussian (RBF) kernel ``exp(-gamma |x - y|^2)``.
+
+    .. math:: k(x, y) = E \cos(\sqrt{2\gamma}\, w^\top (x - y)), \qquad w \sim N(0, I)
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
+        Inverse squared width, as in scikit-learn's SVC: ``"scale"`` is
+        ``1 / (n_features * X.var())`` and ``"auto"`` is ``1 / n_features``. One number per input
+        gives each its own width (ARD): ``exp(-sum_i gamma_i (x_i - y_i)^2)``.
+
+    Examples
+    --------
+    >>> from quadfeat.kernels import Gaussian
+    >>> Gaussian(gamma=0.5)([[0.0, 0.0], [1.0, 1.0]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+
+    scale_parameter = "gamma"
+
+    def __init__(self, gamma: Scale = "scale") -> None:
+        self.gamma = gamma
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return NormalSpectrum()
+
+    def _scale_to_factor(self, value: Float64Array) -> Float64Array:
+        return np.asarray(np.sqrt(2.0 * value))
+
+    def _default_scale(self, d: int, deviation: float) -> float:
+        return 1.0 / d / deviation / deviation
+
+    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        gram: Float64Array = np.exp(-0.5 * _squared_distances(X, Y, same))
+        return gram
+
+
+class Laplacian(_Stationary):
+    r"""The Laplacian kernel in the L1 norm, ``exp(-gamma |x - y|_1)``.
+
+    Its frequencies have independent Cauchy coordinates. That law is not the same in all
+    directions, so rules that rotate cannot serve it; ``MonteCarlo`` and ``QuasiMonteCarlo`` can.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
+        Inverse width. ``"auto"`` is ``1 / n_features``; ``"scale"`` is
+        ``1 / (n_features * X.std())``, which like its namesake for the Gaussian kernel makes the
+        kernel the same in any unit of measurement.
+
+    Examples
+    --------
+    >>> from quadfeat.kernels import Laplacian
+    >>> Laplacian(gamma=0.5)([[0.0, 0.0], [1.0, 1.0]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+
+    scale_parameter = "gamma"
+
+    def __init__(self, gamma: Scale = "scale") -> None:
+        self.gamma = gamma
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return CauchyProduct()
+
+    def _scale_to_factor(self, value: Float64Array) -> Float64Array:
+        return value
+
+    def _default_scale(self, d: int, deviation: float) -> float:
+        return 1.0 / d / deviation
+
+    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        gram: Float64Array = np.exp(-manhattan_distances(X, Y))
+        return gram
+
+
+class Matern(_WithLengthScale, _Stationary):
+    r"""The Matern kernel with scikit-learn's ``length_scale`` and ``nu``.
+
+    .. math::
+
+        k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} (\sqrt{2\nu}\, r)^\nu K_\nu(\sqrt{2\nu}\, r),
+        \qquad r = |x - y| / \ell
+
+    Its frequencies follow a Student law with ``2 nu`` degrees of freedom, which has second
+    moments only for ``nu > 1``: below that, degree-3 rules cannot serve it.
+
+    Parameters
+    ----------
+    nu : float, default=2.5
+        Smoothness; ``inf`` is the Gaussian kernel.
+    length_scale : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
+        Width. The words mean the width of the Gaussian kernel with that ``gamma``.
+
+    Examples
+    --------
+    >>> from quadfeat.kernels import Matern
+    >>> Matern(nu=0.5, length_scale=2.0)([[0.0], [2.0]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+
+    def __init__(self, nu: float = 2.5, *, length_scale: Scale = "scale") -> None:
+        self.nu = nu
+        self.length_scale = length_scale
+
+    @property
+    def spectrum(self) -> Spectrum:
+        if self.nu == np.inf:
+            return NormalSpectrum()
+        return StudentSpectrum(check.check_positive(self.nu, "nu"))
+
+    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        squared = _squared_distances(X, Y, same)
+        if self.nu == np.inf:
+            return np.asarray(np.exp(-0.5 * squared))
+        nu = check.check_positive(self.nu, "nu")
+        distance = np.sqrt(2.0 * nu * squared)
+        if nu == 0.5:
+            return np.asarray(np.exp(-distance))
+        if nu == 1.5:
+            return np.asarray((1.0 + distance) * np.exp(-distance))
+        if nu == 2.5:
+            return np.asarray((1.0 + distance + distance**2 / 3.0) * np.exp(-distance))
+        # In logarithms, with the exponentially scaled Bessel function, so that neither a large nu
+        # nor a large distance overflows; the limit at distance 0 is 1.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logarithm = (
+                (1.0 - nu) * np.log(2.0)
+                - special.gammaln(nu)
+                + nu * np.log(distance)
+                + np.log(special.kve(nu, distance))
+                - distance
+            )
+        # kve overflows as the distance goes to 0, where the kernel is 1 to rounding.
+        return np.where(np.isfinite(logarithm), np.exp(np.minimum(logarithm, 0.0)), 1.0)
+
+
+class RationalQuadratic(_WithLengthScale, _Stationary):
+    r"""The rational quadratic kernel with scikit-learn's ``length_scale`` and ``alpha``.
+
+    .. math:: k(x, y) = \left(1 + \frac{|x - y|^2}{2 \alpha \ell^2}\right)^{-\alpha}
+
+    A mixture of Gaussian kernels over a Gamma law of inverse squared widths.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Scale mixture; large values give the Gaussian kernel.
+    length_scale : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
+        Width. The words mean the width of the Gaussian kernel with that ``gamma``.
+
+    Examples
+    --------
+    >>> from quadfeat.kernels import RationalQuadratic
+    >>> RationalQuadratic(alpha=0.5, length_scale=1.0)([[0.0], [1.0]]).round(4)
+    array([[1.    , 0.7071],
+           [0.7071, 1.    ]])
+    """
+
+    def __init__(self, alpha: float = 1.0, *, length_scale: Scale = "scale") -> None:
+        self.alpha = alpha
+        self.length_scale = length_scale
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return GammaMixtureSpectrum(check.check_positive(self.alpha, "alpha"))
+
+    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        alpha = check.check_positive(self.alpha, "alpha")
+        squared = _squared_distances(X, Y, same)
+        return np.asarray(np.exp(-alpha * np.log1p(squared / (2.0 * alpha))))
+
+
+class ArcCosine(_WithLengthScale):
+    r"""The arc-cosine kernels of Cho and Saul: infinitely wide one-layer networks.
+
+    .. math::
+
+        k_b(x, y) = 2 E[\phi_b(w^\top x) \phi_b(w^\top y)], \qquad \phi_b(t) = \max(t, 0)^b,
+        \qquad w \sim N(0, I)
+
+    With the angle :math:`a` between the rows, :math:`k_0 = 1 - a/\pi`,
+    :math:`k_1 = |x||y| (\sin a + (\pi - a) \cos a) / \pi` and
+    :math:`k_2 = (|x||y|)^2 (3 \sin a \cos a + (\pi - a)(1 + 2 \cos^2 a)) / \pi`. The step takes the
+    value 1/2 at zero, so a zero row has :math:`k_0 = 1/2` with every row, itself included.
+
+    Parameters
+    ----------
+    order : {0, 1, 2}, default=1
+        Step, ramp or squared ramp.
+    length_scale : {"scale", "auto"}, float or array of shape (n_features,), default=1.0
+        Inputs are divided by it. One number only multiplies the kernel by a power of it (not at
+        all for order 0); one per input weighs the inputs.
+
+    Examples
+    --------
+    >>> from quadfeat.kernels import ArcCosine
+    >>> ArcCosine(order=0)([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]).round(4)
+    array([[1.  , 0.75, 0.5 ],
+           [0.75, 1.  , 0.5 ],
+           [0.5 , 0.5 , 0.5 ]])
+    """
+
+    constant = 2.0
+
+    def __init__(self, order: int = 1, *, length_scale: Scale = 1.0) -> None:
+        self.order = order
+        self.length_scale = length_scale
+
+    @property
+    def nonlinearity(self) -> Nonlinearity:
+        if isinstance(self.order, (bool, np.bool_)) or self.order not in (0, 1, 2):
+            raise ValueError(
+                f"order={self.order!r} is not valid: give 0, 1 or 2, or the kernel "
+                "PointwiseNonlinear with a function of your own."
+            )
+        return Ramp(int(self.order))
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return NormalSpectrum()
+
+    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        order = self.nonlinearity.homogeneity
+        x_norms, y_norms, cosine = _norms_and_cosines(X, Y, same)
+        angle, sine = np.arccos(cosine), np.sqrt((1.0 - cosine) * (1.0 + cosine))
+        lengths = x_norms[:, None] * y_norms
+        if order == 0:
+            return np.where(lengths > 0, 1.0 - angle / np.pi, 0.5)
+        if order == 1:
+            return lengths * ((sine + (np.pi - angle) * cosine) / np.pi)
+        shape = 3.0 * sine * cosine + (np.pi - angle) * (1.0 + 2.0 * cosine**2)
+        return lengths**2 * (shape / np.pi)
+
+
+class PointwiseNonlinear(_WithLengthScale):
+    r"""The kernel ``E[phi(w.x) phi(w.y)]`` of any function ``phi``, ``w`` standard normal.
+
+    The exact Gram matrix comes from a two-dimensional quadrature per pair of rows, in polar
+    coordinates and cut along the lines ``w.x = 0`` and ``w.y = 0``: a function with a jump or a
+    kink at zero is integrated as well as a smooth one. That costs about ``8 n_nodes^2``
+    evaluations of ``phi`` per pair, so it is for checking; features cost one evaluation per entry.
+
+    Parameters
+    ----------
+    phi : callable
+        A function of an array that works element by element, such as ``numpy.tanh`` or
+        ``scipy.special.erf``. To pickle the fitted map, define it with ``def`` in a module.
+    length_scale : {"scale", "auto"}, float or array of shape (n_features,), default=1.0
+        Inputs are divided by it.
+    n_nodes : int, default=32
+        Quadrature points of the exact kernel, per half-line and per piece of the circle.
+
+    Examples
+    --------
+    >>> from scipy.special import erf
+    >>> from quadfeat.kernels import PointwiseNonlinear
+    >>> kernel = PointwiseNonlinear(erf)
+    >>> kernel([[1.0, 0.0], [1.0, 1.0]]).round(4)
+    array([[0.4646, 0.3455],
+           [0.3455, 0.5903]])
+    """
+
+    def __init__(
+        self, phi: Callable[[Any], Any], *, length_scale: Scale = 1.0, n_nodes: int = 32
+    ) -> None:
+        self.phi = phi
+        self.length_scale = length_scale
+        self.n_nodes = n_nodes
+
+    @property
+    def nonlinearity(self) -> Nonlinearity:
+        if not callable(self.phi):
+            raise TypeError(
+                f"phi={self.phi!r} is not valid: give a function of an array, such as numpy.tanh."
+            )
+        return Pointwise(self.phi)
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return NormalSpectrum()
+
+    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        n_nodes = check.check_count(self.n_nodes, "n_nodes", minimum=2)
+        phi = self.nonlinearity
+        x_norms, y_norms, cosine = _norms_and_cosines(X, Y, same)
+        if same:
+            gram = np.empty_like(cosine)
+            i, j = np.tril_indices_from(gram)
+            gram[i, j] = gram[j, i] = gaussian_product_moments(
+                phi, x_norms[i], x_norms[j], cosine[i, j], n_nodes
+            )
+            return gram
+        left, right = np.broadcast_arrays(x_norms[:, None], y_norms)
+        moments = gaussian_product_moments(
+            phi, left.ravel(), right.ravel(), cosine.ravel(), n_nodes
+        )
+        return moments.reshape(cosine.shape)
+
+
+def _squared_distances(X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+    distances: Float64Array = euclidean_distances(X, None if same else Y, squared=True)
+    return distances
+
+
+def _norms_and_cosines(
+    X: Float64Array, Y: Float64Array, same: bool
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Return the norms of the rows and the cosines between them, in [-1, 1]; 0 for zero rows."""
+    x_norms, x_units = _norms_and_units(X)
+    y_norms, y_units = (x_norms, x_units) if same else _norms_and_units(Y)
+    cosine = np.clip(x_units @ y_units.T, -1.0, 1.0)
+    if same:
+        np.fill_diagonal(cosine, np.where(x_norms > 0, 1.0, 0.0))
+    return x_norms, y_norms, cosine
+
+
+def _norms_and_units(X: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Return the norms of the rows and the rows divided by them, at any scale."""
+    largest = np.abs(X).max(axis=1, keepdims=True)
+    units = X / np.where(largest > 0, largest, 1.0)
+    lengths = np.sqrt((units**2).sum(axis=1, keepdims=True))
+    units /= np.where(lengths > 0, lengths, 1.0)
+    return (largest * lengths)[:, 0], units
+
+
+# The names that stand for a kernel with its default parameters.
+_NAMED: dict[str, Callable[[], Kernel]] = {
+    "gaussian": Gaussian,
+    "rbf": Gaussian,
+    "laplacian": Laplacian,
+    "matern12": lambda: Matern(0.5),
+    "matern32": lambda: Matern(1.5),
+    "matern52": lambda: Matern(2.5),
+    "rational-quadratic": RationalQuadratic,
+    "arccos0": lambda: ArcCosine(0),
+    "arccos1": lambda: ArcCosine(1),
+    "arccos2": lambda: ArcCosine(2),
+}
+
+
+def as_kernel(kernel: Kernel | str) -> Kernel:
+    """Return the kernel that a name stands for, or the kernel itself.
+
+    Examples
+    --------
+    >>> as_kernel("matern52")
+    Matern()
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, str):
+        return _NAMED[check.check_choice(kernel, "kernel", _NAMED)]()
+    raise TypeError(
+        f"kernel={kernel!r} is not valid: give an object such as quadfeat.kernels.Gaussian() or "
+        f"one of {', '.join(map(repr, _NAMED))}."
+    )

@@ -1,0 +1,226 @@
+"""The nodes that a rule has drawn: directions, radii, weights, and how they become columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from quadfeat import _reference as reference
+from quadfeat._validation import Array, Float64Array
+from quadfeat.kernels import Kernel
+from quadfeat.nonlinearities import Fourier
+from quadfeat.rotations import DrawnMatrices, pad
+
+# Up to this width the product with a dense matrix of nodes beats NumPy's structured one, as
+# benchmarks/projection.py measures; the matrix is made if it has no more than so many entries.
+DENSE_UP_TO = 1024
+DENSE_ENTRIES = 2**23
+
+
+class Directions(ABC):
+    """Where the nodes point. Immutable."""
+
+    d: int
+    count: int
+
+    @abstractmethod
+    def project(self, X: Array) -> Array:
+        """Return the inner products of rows and directions, shape (n_rows, count)."""
+
+    @abstractmethod
+    def dense(self) -> Float64Array:
+        """Return the directions as the rows of a matrix, shape (count, d)."""
+
+    @property
+    @abstractmethod
+    def is_structured(self) -> bool:
+        """Whether ``project`` has a faster way than the product with ``dense()``."""
+
+    def longest(self) -> float:
+        """Return the length of the longest direction."""
+        return 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class DenseDirections(Directions):
+    """Directions held as the rows of a matrix (of any length: they may be whole frequencies)."""
+
+    matrix: Float64Array
+    is_structured = False
+
+    def __post_init__(self) -> None:
+        self.matrix.flags.writeable = False
+
+    @property
+    def d(self) -> int:  # type: ignore[override]
+        return self.matrix.shape[1]
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        return self.matrix.shape[0]
+
+    def longest(self) -> float:
+        return float(np.linalg.norm(self.matrix, axis=1).max())
+
+    def dense(self) -> Float64Array:
+        return self.matrix
+
+    def project(self, X: Array) -> Array:
+        return np.asarray(X @ self.matrix.T.astype(X.dtype, copy=False))
+
+
+@dataclass(frozen=True, eq=False)
+class TurnedVertices(Directions):
+    """The vertices of a simplex or orthoplex, turned by a matrix of its own in each block.
+
+    The orthoplex' vertices are the axes, so its directions are the columns of the matrices. The
+    last block is cut to make ``count`` directions in all.
+    """
+
+    matrices: DrawnMatrices
+    simplex: bool
+    d: int
+    count: int
+    is_structured = True
+
+    def dense(self) -> Float64Array:
+        return np.ascontiguousarray(self.project(np.eye(self.d)).T)
+
+    def project(self, X: Array) -> Array:
+        turned = self.matrices.turn(pad(X.T, self.matrices.size))
+        if self.simplex:
+            turned = reference.simplex(turned)
+        return turned.reshape(-1, len(X))[: self.count].T
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    r"""A drawn quadrature rule, :math:`k \approx c\,[\omega_0 f(0) + \sum_j \omega_j f(w_j)]`.
+
+    Attributes
+    ----------
+    directions : Directions
+        The directions ``z_j``.
+    radii : array of shape (n_nodes,)
+        The lengths ``rho_j``; node ``j`` is ``w_j = rho_j z_j``.
+    weights : array of shape (n_nodes,)
+        The weights ``omega_j`` >= 0.
+    origin_weight : float
+        The weight ``omega_0`` of the value at the origin.
+    has_origin_column : bool
+        Whether the origin is a column of the map. Otherwise only
+        ``QuadratureFeatures.approximate_kernel`` adds it.
+    reflected : bool
+        Whether a node stands for the pair ``w_j, -w_j`` with half the weight each.
+    last_is_single : bool
+        Whether the last node has one column where the others have two.
+    phase : float
+        Shift of a last cosine that stands alone.
+    """
+
+    directions: Directions
+    radii: Float64Array
+    weights: Float64Array
+    origin_weight: float = 0.0
+    has_origin_column: bool = False
+    reflected: bool = False
+    last_is_single: bool = False
+    phase: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.radii.flags.writeable = False
+        self.weights.flags.writeable = False
+
+    def frequencies(self) -> Float64Array:
+        """Return the nodes ``w_j`` themselves, shape (n_nodes, d)."""
+        return self.directions.dense() * self.radii[:, None]
+
+    def arguments(self, X: Array) -> Array:
+        """Return the inner products ``w_j . x`` of nodes and scaled rows, (n_rows, n_nodes)."""
+        if self._frequencies_if_faster is not None:
+            return X @ self._frequencies_if_faster.T.astype(X.dtype, copy=False)
+        arguments = self.directions.project(X)
+        arguments *= self.radii.astype(X.dtype)
+        return arguments
+
+    @cached_property
+    def _frequencies_if_faster(self) -> Float64Array | None:
+        """The nodes as a matrix, where a dense product beats the structured one in NumPy."""
+        d, n_nodes = self.directions.d, len(self.radii)
+        if self.directions.is_structured and d <= DENSE_UP_TO and d * n_nodes <= DENSE_ENTRIES:
+            return self.frequencies()
+        return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What can be computed again is not worth pickling.
+        return {k: v for k, v in self.__dict__.items() if k != "_frequencies_if_faster"}
+
+    def longest(self) -> float:
+        """Return a bound of the length of the longest node."""
+        return self.directions.longest() * float(self.radii.max())
+
+    def amplitudes(self, kernel: Kernel) -> Float64Array:
+        """Return the factor of each node's columns: ``sqrt(c omega_j)``, shared by a pair."""
+        squares = kernel.constant * self.weights
+        if self.reflected:
+            squares = squares / 2
+        if self.last_is_single:
+            # Alone, a cosine at a random phase or one of two reflections counts for both.
+            squares = np.append(squares[:-1], 2 * squares[-1])
+        return np.asarray(np.sqrt(squares))
+
+    def write_features(self, X: Array, kernel: Kernel, out: Array) -> None:
+        """Write the features of scaled rows ``X`` into ``out``; its dtype is that of ``X``.
+
+        The columns of the nodes come first, in the order that
+        :func:`quadfeat._reference.write_features` describes; the origin's column is the last.
+        """
+        reference.write_features(
+            self.arguments(X),
+            kernel.nonlinearity,
+            self.amplitudes(kernel).astype(X.dtype),
+            reflected=self.reflected,
+            last_is_single=self.last_is_single,
+            phase=self.phase,
+            out=out[:, :-1] if self.has_origin_column else out,
+        )
+        if self.has_origin_column:
+            value = np.sqrt(kernel.constant * self.origin_weight) * kernel.nonlinearity.at_zero
+            out[:, -1] = value
+
+    def origin_correction(self, kernel: Kernel) -> float:
+        """Return what the columns lack of the estimate: ``c omega_0 phi(0)^2`` if not a column."""
+        if self.has_origin_column:
+            return 0.0
+        return kernel.constant * self.origin_weight * kernel.nonlinearity.at_zero**2
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a number of columns is spent: on the origin, on whole nodes, on half a node."""
+
+    n_nodes: int
+    has_origin_column: bool
+    reflected: bool
+    last_is_single: bool
+
+    @classmethod
+    def of(cls, n_columns: int, kernel: Kernel, *, origin: bool, reflect: bool) -> Layout:
+        """Return the layout of ``n_columns``; the origin gets none where it would be the only one.
+
+        Examples
+        --------
+        >>> from quadfeat.kernels import Gaussian
+        >>> Layout.of(12, Gaussian(1.0), origin=True, reflect=True)
+        Layout(n_nodes=6, has_origin_column=True, reflected=False, last_is_single=True)
+        """
+        nonlinearity = kernel.nonlinearity
+        reflected = reflect and not nonlinearity.is_even
+        per_node = 2 if reflected or isinstance(nonlinearity, Fourier) else 1
+        has_origin_column = origin and n_columns > 1
+        whole, rest = divmod(n_columns - has_origin_column, per_node)
+        return cls(whole + rest, has_origin_column, reflected, rest == 1)

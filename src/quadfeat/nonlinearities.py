@@ -1,0 +1,134 @@
+"""The function ``phi`` that a feature applies to the inner product of a row and a node."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from quadfeat._validation import Array
+
+
+class Nonlinearity(ABC):
+    """A function ``phi``, and what a quadrature rule has to know about it.
+
+    Attributes
+    ----------
+    at_zero : float
+        ``phi(0)``; for the pair of cosine and sine that of the cosine, the sine adding nothing.
+    is_even : bool
+        Whether ``f(w) = phi(w.x) phi(w.y)`` equals ``f(-w)``, as it does when ``phi`` is even,
+        odd, or the pair of cosine and sine. Otherwise a node is used with its reflection.
+    homogeneity : int or None
+        The order ``b`` with ``phi(r t) = r^b phi(t)`` for all ``r > 0``, if there is one.
+    """
+
+    @property
+    @abstractmethod
+    def at_zero(self) -> float:
+        """The value at zero."""
+
+    @property
+    @abstractmethod
+    def is_even(self) -> bool:
+        """Whether a node and its reflection give the same."""
+
+    @property
+    def homogeneity(self) -> int | None:
+        """The order of homogeneity."""
+        return None
+
+    @abstractmethod
+    def __call__(self, t: Array) -> Array:
+        """Return ``phi(t)``, elementwise."""
+
+    @abstractmethod
+    def largest(self, bound: float) -> float:
+        """Return the largest ``|phi(t)|`` for ``|t| <= bound``, as far as it is known."""
+
+
+@dataclass(frozen=True)
+class Fourier(Nonlinearity):
+    """The pair ``phi(t) = [cos(t), sin(t)]`` of the stationary kernels: two columns a node."""
+
+    at_zero = 1.0
+    is_even = True
+
+    def __call__(self, t: Array) -> Array:
+        """Return the cosine and the sine along a new last axis."""
+        return np.stack([np.cos(t), np.sin(t)], axis=-1)
+
+    def largest(self, bound: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Ramp(Nonlinearity):
+    """The power of a ramp, ``max(t, 0)^order``; order 0 is the step with the value 1/2 at 0."""
+
+    order: int
+    is_even = False
+
+    @property
+    def at_zero(self) -> float:
+        return 0.5 if self.order == 0 else 0.0
+
+    @property
+    def homogeneity(self) -> int:
+        return self.order
+
+    def __call__(self, t: Array) -> Array:
+        """Return the ramp's power in the dtype of ``t``."""
+        if self.order == 0:
+            return np.heaviside(t, t.dtype.type(0.5))
+        ramp = np.maximum(t, t.dtype.type(0))
+        return ramp if self.order == 1 else ramp**self.order
+
+    def largest(self, bound: float) -> float:
+        with np.errstate(over="ignore"):
+            return float(np.float64(bound) ** self.order)
+
+
+@dataclass(frozen=True)
+class Pointwise(Nonlinearity):
+    """A function given by the user.
+
+    Whether it is even or odd is found by probing it; a wrong guess could only cost accuracy,
+    never unbiasedness, because a node and its reflection have the same law.
+    """
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, t: Array) -> Array:
+        """Return the user's function of ``t``, checked to be vectorised and finite."""
+        values = np.asarray(self.function(t))
+        if values.shape != t.shape:
+            raise ValueError(
+                f"phi={self.function!r} returned shape {values.shape} for an argument of shape "
+                f"{t.shape}: give a function that works element by element on arrays "
+                "(numpy.vectorize makes one)."
+            )
+        if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
+            raise ValueError(
+                f"phi={self.function!r} returned values that are not finite real numbers for "
+                f"arguments between {t.min():.3g} and {t.max():.3g}: rescale the input with "
+                "length_scale or give a function that is finite there."
+            )
+        return values
+
+    @cached_property
+    def at_zero(self) -> float:
+        return float(self(np.zeros(1))[0])
+
+    @cached_property
+    def is_even(self) -> bool:
+        t = np.geomspace(1e-3, 3.0, 41)
+        plus, minus = self(t), self(-t)
+        return bool(np.allclose(plus, minus, 1e-12) or np.allclose(plus, -minus, 1e-12))
+
+    def largest(self, bound: float) -> float:
+        return 0.0  # unknown: checked value by value when called

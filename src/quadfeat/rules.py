@@ -1,0 +1,515 @@
+r"""Where the nodes go: quadrature rules for ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
+
+A rule is a small scikit-learn object. ``rule.draw(d, n, kernel, rng)`` draws the nodes of a map
+with ``n`` columns. The names of the literature are presets of these few classes:
+
+=================== ============================================================================
+name                rule
+=================== ============================================================================
+``sr33``            ``SphericalRadial()``
+``rff``             ``MonteCarlo()``
+``orf``             ``SphericalRadial(directions="orthoplex", tilt=0.0, rotation=Haar())``
+``rom``, ``sorf``   ``SphericalRadial(directions="orthoplex", tilt=0.0, radii="constant",
+                    rotation=Hadamard())``
+``halton``          ``QuasiMonteCarlo(sequence="halton")``
+``sobol``           ``QuasiMonteCarlo(sequence="sobol")``
+``gauss-hermite``   ``GaussHermite()``
+``fastfood``        ``Fastfood()``
+=================== ============================================================================
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import qmc
+from sklearn.base import BaseEstimator
+
+from quadfeat import _reference as reference
+from quadfeat import _validation as check
+from quadfeat._validation import Array, Float64Array
+from quadfeat.kernels import Kernel
+from quadfeat.nodes import DenseDirections, Directions, Layout, Nodes, TurnedVertices
+from quadfeat.rotations import (
+    Butterfly,
+    DrawnMatrices,
+    Rotation,
+    power_of_two,
+    random_signs,
+)
+from quadfeat.spectra import IsotropicSpectrum
+
+__all__ = [
+    "Fastfood",
+    "GaussHermite",
+    "MonteCarlo",
+    "QuasiMonteCarlo",
+    "Rule",
+    "SphericalRadial",
+]
+
+MOST_REDRAWS = 1000
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Directions, radii and weights as a rule has drawn them."""
+
+    directions: Directions
+    radii: Float64Array
+    weights: Float64Array
+    origin_weight: float = 0.0
+
+
+class Rule(BaseEstimator, ABC):
+    """Base of the quadrature rules.
+
+    Subclasses have a parameter ``reflect`` and implement :meth:`_draw`.
+    """
+
+    reflect: bool
+
+    def draw(self, d: int, n: int, kernel: Kernel, rng: np.random.Generator) -> Nodes:
+        """Draw the nodes of a map with ``n`` columns.
+
+        Parameters
+        ----------
+        d : int
+            Width of the inputs.
+        n : int
+            Number of columns of the map, the origin's included.
+        kernel : Kernel
+            What is approximated.
+        rng : numpy.random.Generator
+            Where the randomness comes from.
+
+        Returns
+        -------
+        Nodes
+            Immutable.
+        """
+        layout = Layout.of(
+            check.check_count(n, "n"),
+            kernel,
+            origin=self._has_origin(kernel),
+            reflect=check.check_flag(self.reflect, "reflect"),
+        )
+        drawn = self._draw(check.check_count(d, "d"), layout, kernel, rng)
+        return Nodes(
+            drawn.directions,
+            drawn.radii,
+            drawn.weights,
+            origin_weight=drawn.origin_weight,
+            has_origin_column=layout.has_origin_column,
+            reflected=layout.reflected,
+            last_is_single=layout.last_is_single,
+            phase=rng.uniform(0.0, 2.0 * np.pi) if layout.last_is_single else 0.0,
+        )
+
+    def _has_origin(self, kernel: Kernel) -> bool:
+        """Whether a map of this rule has a column for the origin, known before the draw."""
+        return False
+
+    @abstractmethod
+    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        """Draw ``layout.n_nodes`` nodes in ``d`` dimensions."""
+
+    def _isotropic_spectrum(self, kernel: Kernel) -> IsotropicSpectrum:
+        """Return the kernel's spectrum, or say why this rule cannot use it."""
+        spectrum = kernel.spectrum
+        if not isinstance(spectrum, IsotropicSpectrum):
+            raise ValueError(
+                f"{self!r} cannot serve {kernel!r}, whose spectrum is not the same in all "
+                "directions: use MonteCarlo() (rule='rff') or QuasiMonteCarlo() (rule='halton')."
+            )
+        return spectrum
+
+
+def _equally_weighted(frequencies: Float64Array) -> Draw:
+    n_nodes = len(frequencies)
+    return Draw(DenseDirections(frequencies), np.ones(n_nodes), np.full(n_nodes, 1.0 / n_nodes))
+
+
+class MonteCarlo(Rule):
+    """Independent random nodes: random Fourier features (RFF), the rule SR(1,1).
+
+    Unbiased, for every kernel.
+
+    Parameters
+    ----------
+    reflect : bool, default=True
+        Use each node with its reflection where ``f(w) != f(-w)``, as SR(1,1) does: two columns a
+        node. For arc-cosine kernels this is never worse at equal columns, since the two are never
+        both nonzero. The published baselines do without. Makes no difference to stationary kernels.
+
+    Examples
+    --------
+    >>> from quadfeat import QuadratureFeatures
+    >>> from quadfeat.rules import MonteCarlo
+    >>> X = [[0.0, 1.0], [1.0, 0.0]]
+    >>> QuadratureFeatures(rule=MonteCarlo(), n_components=64).fit_transform(X).shape
+    (2, 64)
+    """
+
+    def __init__(self, *, reflect: bool = True) -> None:
+        self.reflect = reflect
+
+    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        spectrum = kernel.spectrum
+        uniforms = rng.random((layout.n_nodes, spectrum.n_uniforms(d)))
+        return _equally_weighted(spectrum.frequencies(uniforms, d))
+
+
+class QuasiMonteCarlo(Rule):
+    """Scrambled low-discrepancy points through the inverse distribution function.
+
+    Unbiased, for every kernel, because each scrambled point is uniform. Best in low dimension with
+    many nodes. Kernels that are scale mixtures (Matern, rational quadratic) take one coordinate
+    more than the input has.
+
+    Parameters
+    ----------
+    sequence : {"halton", "sobol"}, default="halton"
+        Sobol points are at their best when the number of nodes is a power of two, and exist for up
+        to 21201 coordinates. Halton points need memory that grows faster than ``d^2`` (gigabytes
+        for some thousands of columns).
+    reflect : bool, default=True
+        Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`.
+
+    Examples
+    --------
+    >>> from quadfeat import QuadratureFeatures
+    >>> from quadfeat.rules import QuasiMonteCarlo
+    >>> rule = QuasiMonteCarlo(sequence="sobol")
+    >>> X = [[0.0, 1.0], [1.0, 0.0]]
+    >>> QuadratureFeatures(rule=rule, n_components=64).fit_transform(X).shape
+    (2, 64)
+    """
+
+    def __init__(self, *, sequence: str = "halton", reflect: bool = True) -> None:
+        self.sequence = sequence
+        self.reflect = reflect
+
+    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        check.check_choice(self.sequence, "sequence", ("halton", "sobol"))
+        spectrum = kernel.spectrum
+        coordinates = spectrum.n_uniforms(d)
+        if self.sequence == "halton":
+            points = qmc.Halton(coordinates, scramble=True, rng=rng).random(layout.n_nodes)
+        else:
+            if coordinates > qmc.Sobol.MAXDIM:
+                raise ValueError(
+                    f"sequence='sobol' has {qmc.Sobol.MAXDIM} coordinates at most and this map "
+                    f"needs {coordinates}: use SphericalRadial() (rule='sr33') for wide data."
+                )
+            # Drawn to the next power of two and cut: SciPy warns about any other number.
+            sobol = qmc.Sobol(coordinates, scramble=True, rng=rng)
+            points = sobol.random_base2((layout.n_nodes - 1).bit_length())[: layout.n_nodes]
+        return _equally_weighted(spectrum.frequencies(points, d))
+
+
+class GaussHermite(Rule):
+    r"""Points of a product Gauss-Hermite grid, drawn by their weights and then weighted equally.
+
+    The subsampled dense grid of Dao, De Sa and Re. Each coordinate of a node is one of ``degree``
+    Gauss-Hermite nodes, so the law of a coordinate has the moments of a Gaussian up to order
+    ``2 degree - 1`` only: biased where the kernel is narrow. Measured by ``make bias`` (Gaussian
+    kernel, d = 4, ``|x - y| = 3`` along an axis, exact value @GH_EXACT@): bias @GH_2@ for degree 2,
+    @GH_4@ for degree 4, @GH_8@ for degree 8.
+
+    Parameters
+    ----------
+    degree : int, default=8
+        Grid points per coordinate, from 2 to 128.
+    reflect : bool, default=True
+        Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`.
+
+    Examples
+    --------
+    >>> from quadfeat import QuadratureFeatures
+    >>> from quadfeat.rules import GaussHermite
+    >>> X = [[0.0, 1.0], [1.0, 0.0]]
+    >>> QuadratureFeatures(rule=GaussHermite(4), n_components=64).fit_transform(X).shape
+    (2, 64)
+    """
+
+    def __init__(self, degree: int = 8, *, reflect: bool = True) -> None:
+        self.degree = degree
+        self.reflect = reflect
+
+    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        degree = check.check_count(self.degree, "degree", minimum=2)
+        if degree > 128:
+            raise ValueError(f"degree={degree} is not valid: give at most 128, which is plenty.")
+        spectrum = self._isotropic_spectrum(kernel)
+        grid, weights = np.polynomial.hermite_e.hermegauss(degree)
+        normals = rng.choice(grid, size=(layout.n_nodes, d), p=weights / weights.sum())
+        mixing = rng.random((layout.n_nodes, spectrum.n_mixing))
+        return _equally_weighted(spectrum.spread(normals, mixing))
+
+
+class Fastfood(Rule):
+    r"""Gaussian nodes by products of diagonal, permutation and Hadamard matrices.
+
+    In each block, :math:`H G \Pi H B` with random signs ``B``, a permutation and Gaussian diagonal
+    ``G`` on input padded to a power of two; rows are brought to independent radii. Each single node
+    has exactly the right law, so the estimate is unbiased; the nodes of a block are
+    dependent but not orthogonal, so its error is about that of ``MonteCarlo``.
+    ``O(d)`` state and ``O(d log d)`` time for ``d`` nodes.
+
+    Parameters
+    ----------
+    reflect : bool, default=True
+        Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`.
+
+    Examples
+    --------
+    >>> from quadfeat import QuadratureFeatures
+    >>> from quadfeat.rules import Fastfood
+    >>> X = [[0.0, 1.0, 2.0], [1.0, 0.0, 2.0]]
+    >>> QuadratureFeatures(rule=Fastfood(), n_components=64).fit_transform(X).shape
+    (2, 64)
+    """
+
+    def __init__(self, *, reflect: bool = True) -> None:
+        self.reflect = reflect
+
+    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        spectrum = self._isotropic_spectrum(kernel)
+        p, n_nodes = power_of_two(d), layout.n_nodes
+        shape = (math.ceil(n_nodes / p), p)
+        gaussian = rng.standard_normal(shape)
+        gaussian *= math.sqrt(p) / np.linalg.norm(gaussian, axis=1, keepdims=True)
+        order = np.broadcast_to(np.arange(p, dtype=np.int32), shape)
+        matrices = FastfoodMatrices(
+            random_signs(rng, shape), rng.permuted(order, axis=-1), gaussian
+        )
+        radii = spectrum.radii(rng.random((n_nodes, spectrum.n_radial)), p)
+        directions = TurnedVertices(matrices, simplex=False, d=d, count=n_nodes)
+        return Draw(directions, radii, np.full(n_nodes, 1.0 / n_nodes))
+
+
+@dataclass(frozen=True, eq=False)
+class FastfoodMatrices(DrawnMatrices):
+    """Matrices with unit columns ``B H P G H``, held as three diagonals or permutations."""
+
+    signs: Array  # (count, p)
+    permutations: Array  # (count, p)
+    gaussian: Float64Array  # (count, p), of norm sqrt(p)
+
+    @property
+    def count(self) -> int:
+        return self.signs.shape[0]
+
+    @property
+    def size(self) -> int:
+        return self.signs.shape[1]
+
+    def turn(self, columns: Array) -> Array:
+        mixed = reference.walsh_hadamard(columns * self.signs[:, :, None])
+        shuffled = mixed[np.arange(self.count)[:, None], self.permutations]
+        gaussian = self.gaussian.astype(columns.dtype, copy=False)
+        return reference.walsh_hadamard(shuffled * gaussian[:, :, None])
+
+
+class SphericalRadial(Rule):
+    r"""Randomly turned vertices of a simplex or orthoplex, with radii and weights that fit.
+
+    In ``d`` dimensions and with :math:`m_t = E[\rho^{2t}]` of the kernel's radial law (for Gaussian
+    weight :math:`\rho \sim \chi(d)`), ``M`` nodes have
+
+    ============ ============================== ============================ =======================
+    tilt         radius                         weight                       origin
+    ============ ============================== ============================ =======================
+    0            :math:`\chi(d)`                :math:`1/M`                  none: degree 1 (ORF)
+    1            :math:`\chi(d+2)`              :math:`d / (M \rho^2)`       degree 3, SR(3,3)
+    ``0 < t<1``  :math:`\chi(d+2t)`             :math:`m_t / (M \rho^{2t})`  between the two
+    ``"exact"``  1                              :math:`m_b / M`              none
+    ``"fixed"``  :math:`\sqrt{d+2}`             :math:`d / ((d+2) M)`        biased
+    ============ ============================== ============================ =======================
+
+    and the origin weight :math:`\omega_0 = 1 - \sum_j \omega_j` where there is one. With ``tilt=1``
+    and whole blocks, each single draw integrates all polynomials of degree 3 exactly. ``"exact"``
+    is for nonlinearities that are homogeneous of some order ``b`` (arc-cosine), where the radius
+    integrates out.
+
+    Unbiased with ``origin="signed"``, any number as ``tilt`` (or ``"exact"``), radii that are
+    drawn, and a rotation whose columns are uniform: Haar, Householder, or Butterfly with three
+    rounds (for ``d`` not a power of two that one is so to within what can be measured).
+
+    @BIAS_TABLE@
+
+    Parameters
+    ----------
+    directions : {"simplex", "orthoplex"}, default="simplex"
+        ``d + 1`` or ``d`` directions a block.
+    tilt : float from 0 to 1, "exact" or "fixed", default=1.0
+        The radial rule. 0 suits narrow kernels, 1 wide ones. Above ``d / 2`` the weights have
+        infinite variance, which draws a warning.
+    radii : {"independent", "stratified", "shared", "constant"}, default="independent"
+        A radius of its own for each node; one from each of ``M`` equally likely slices, in random
+        order, which makes the origin weight tiny; one for each block; or the root mean square
+        of the tilted law for all nodes (biased; with ``tilt=0`` this is ROM's, with ``tilt=1`` it
+        is ``"fixed"``).
+    origin : {"resample", "signed", "renormalise"}, default="resample"
+        What to do with ``omega_0``, which may be negative. ``"resample"`` draws all radii again
+        until it is not, and gives it a column (none where ``phi(0) = 0``). ``"signed"`` leaves
+        radii as drawn: ``approximate_kernel`` adds the constant, ``transform`` has no column for it
+        (a model with an intercept does not miss it). ``"renormalise"`` makes the other weights sum
+        to 1.
+    rotation : Rotation, default=None
+        How blocks are turned; ``None`` is ``Butterfly()``.
+    reflect : bool, default=True
+        Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`. Without
+        it no rule here is exact on polynomials of odd degree.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from quadfeat import QuadratureFeatures
+    >>> from quadfeat.kernels import ArcCosine
+    >>> from quadfeat.rules import SphericalRadial
+    >>> X = load_digits().data[:200]
+    >>> rule = SphericalRadial(tilt="exact")
+    >>> features = QuadratureFeatures(ArcCosine(order=0), rule=rule, random_state=0).fit(X)
+    >>> error = features.approximate_kernel(X) - features.kernel_(X)
+    >>> bool(abs(error).mean() < 0.02)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        directions: str = "simplex",
+        tilt: float | str = 1.0,
+        radii: str = "independent",
+        origin: str = "resample",
+        rotation: Rotation | None = None,
+        reflect: bool = True,
+    ) -> None:
+        self.directions = directions
+        self.tilt = tilt
+        self.radii = radii
+        self.origin = origin
+        self.rotation = rotation
+        self.reflect = reflect
+
+    def _has_origin(self, kernel: Kernel) -> bool:
+        weighted = self.tilt != "exact" and self.tilt != 0
+        return self.origin == "resample" and weighted and kernel.nonlinearity.at_zero != 0
+
+    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        self._check_parameters()
+        spectrum = self._isotropic_spectrum(kernel)
+        rotation = Butterfly() if self.rotation is None else self.rotation
+        p, n_nodes = rotation.size(d), layout.n_nodes  # from here on, p is the dimension
+        self._check_moments(spectrum, p, kernel)
+
+        simplex = self.directions == "simplex"
+        per_block = p + 1 if simplex else p
+        n_blocks = math.ceil(n_nodes / per_block)
+        matrices = rotation.draw(d, rng, n_blocks)
+        directions = TurnedVertices(matrices, simplex=simplex, d=d, count=n_nodes)
+
+        if self.tilt == "exact":
+            order = kernel.nonlinearity.homogeneity
+            assert order is not None  # _check_moments has seen to it
+            weight = spectrum.moment(p, order) / n_nodes
+            return Draw(directions, np.ones(n_nodes), np.full(n_nodes, weight))
+
+        for _ in range(MOST_REDRAWS):
+            radii = self._draw_radii(spectrum, p, n_nodes, per_block, rng)
+            weights = spectrum.moment(p, self._exponent) / (n_nodes * radii ** (2 * self._exponent))
+            origin_weight = 1.0 - float(weights.sum()) if self._exponent > 0 else 0.0
+            if not layout.has_origin_column or origin_weight >= 0:
+                break
+        else:
+            raise RuntimeError(
+                f"{self!r} found no radii with an origin weight >= 0 in {MOST_REDRAWS} draws: use "
+                "origin='signed' or radii='stratified'."
+            )
+        # A single column leaves no room for the origin's.
+        if self.origin == "renormalise" or (
+            self._has_origin(kernel) and not layout.has_origin_column
+        ):
+            weights, origin_weight = weights / weights.sum(), 0.0
+        return Draw(directions, radii, weights, origin_weight)
+
+    @property
+    def _exponent(self) -> float:
+        """The number ``t`` by which the radial law is tilted."""
+        return 1.0 if isinstance(self.tilt, str) else float(self.tilt)
+
+    @property
+    def _radii_are_constant(self) -> bool:
+        return self.tilt == "fixed" or self.radii == "constant"
+
+    def _draw_radii(
+        self,
+        spectrum: IsotropicSpectrum,
+        p: int,
+        n_nodes: int,
+        per_block: int,
+        rng: np.random.Generator,
+    ) -> Float64Array:
+        t = self._exponent
+        if self._radii_are_constant:
+            return np.full(n_nodes, math.sqrt(spectrum.moment(p, t + 1) / spectrum.moment(p, t)))
+        if self.radii == "stratified":
+            hypercube = qmc.LatinHypercube(spectrum.n_radial, rng=rng)
+            return spectrum.radii(hypercube.random(n_nodes), p, t)
+        if self.radii == "shared":
+            n_blocks = math.ceil(n_nodes / per_block)
+            shared = spectrum.radii(rng.random((n_blocks, spectrum.n_radial)), p, t)
+            return np.repeat(shared, per_block)[:n_nodes]
+        return spectrum.radii(rng.random((n_nodes, spectrum.n_radial)), p, t)
+
+    def _check_parameters(self) -> None:
+        check.check_choice(self.directions, "directions", ("simplex", "orthoplex"))
+        check.check_choice(self.radii, "radii", ("independent", "stratified", "shared", "constant"))
+        check.check_choice(self.origin, "origin", ("resample", "signed", "renormalise"))
+        if isinstance(self.tilt, str):
+            check.check_choice(self.tilt, "tilt", ("exact", "fixed"))
+            if self.radii != "independent":
+                raise ValueError(
+                    f"radii={self.radii!r} has nothing to act on, since tilt={self.tilt!r} draws "
+                    "no radii: leave radii at its default, or give tilt a number from 0 to 1."
+                )
+        elif not check.is_number(self.tilt) or not 0 <= self.tilt <= 1:
+            raise ValueError(
+                f"tilt={self.tilt!r} is not valid: give a number from 0 to 1, 'exact' or 'fixed'."
+            )
+        if self.rotation is not None and not isinstance(self.rotation, Rotation):
+            raise TypeError(
+                f"rotation={self.rotation!r} is not valid: give an object from "
+                "quadfeat.rotations, such as Butterfly()."
+            )
+
+    def _check_moments(self, spectrum: IsotropicSpectrum, p: int, kernel: Kernel) -> None:
+        """Say so where the kernel has not the property that this radial rule stands on."""
+        if self.tilt == "exact":
+            if kernel.nonlinearity.homogeneity is None:
+                raise ValueError(
+                    f"{self!r} cannot serve {kernel!r}, whose nonlinearity is not homogeneous: "
+                    "use SphericalRadial(tilt=1.0) (rule='sr33')."
+                )
+            return
+        t = self._exponent
+        needed = t + 1 if self._radii_are_constant else t
+        if not np.isfinite(spectrum.moment(p, needed)):
+            raise ValueError(
+                f"{self!r} cannot serve {kernel!r}, whose radial law has no moment of order "
+                f"{2 * needed:g}: use SphericalRadial(directions='orthoplex', tilt=0.0) "
+                "(rule='orf')."
+            )
+        if not self._radii_are_constant and not np.isfinite(spectrum.moment(p, -t)):
+            warnings.warn(
+                f"the weights of {self!r} have infinite variance for {kernel!r} on {p} column(s), "
+                "so its error varies wildly: use tilt=0.0 (rule='orf') or rule='halton' here.",
+                UserWarning,
+                stacklevel=5,  # the line that calls fit
+            )
