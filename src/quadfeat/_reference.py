@@ -3,8 +3,8 @@
 Every function here is pure. Rows of data lie along the *last* axis, so that each step of a
 transform is a few operations on long contiguous runs; batches of rotations have a leading axis
 ``count`` (one rotation a block of nodes). A rotation ``Q`` acts on rows of data as ``X @ Q``, here
-``Q.T`` times columns: entry ``j`` of the result is the inner product with column ``j`` of ``Q``, which
-is the direction of a node.
+``Q.T`` times columns: entry ``j`` of the result is the inner product with column ``j`` of ``Q``,
+which is the direction of a node.
 """
 
 from __future__ import annotations

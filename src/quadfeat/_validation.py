@@ -84,3 +84,8 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` for the choice nearest to ``value``, or nothing."""
     nearest = difflib.get_close_matches(str(value).lower(), list(choices), n=1, cutoff=0.5)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def one_line(thing: object) -> str:
+    """Return the representation of ``thing`` without the line breaks that scikit-learn puts in."""
+    return " ".join(repr(thing).split())

@@ -270,11 +270,11 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             feature = self.kernel_.nonlinearity.largest(argument) * float(
                 self.nodes_.amplitudes(self.kernel_).max()
             )
-        if max(argument, feature) > np.finfo(X.dtype).max:
+        if max(argument, feature) > float(np.finfo(X.dtype).max):
             way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"
             raise ValueError(
-                f"X has entries as large as {largest:.3g}, whose features under {self.kernel_!r} "
-                f"are beyond the range of {X.dtype}: {way_out}."
+                f"X has entries as large as {largest:.3g}, whose features under "
+                f"{check.one_line(self.kernel_)} are beyond the range of {X.dtype}: {way_out}."
             )
 
 

@@ -170,8 +170,8 @@ class Kernel(BaseEstimator, ABC):
             gram = self._gram(scaled, other, same).astype(dtype, copy=False)
         if not np.isfinite(gram).all():
             raise ValueError(
-                f"{self!r} has values beyond the range of {dtype} on this data: rescale X, or "
-                "pass it as float64."
+                f"{check.one_line(self)} has values beyond the range of {dtype} on this data: "
+                "rescale X, or pass it as float64."
             )
         return gram
 

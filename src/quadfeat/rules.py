@@ -122,11 +122,16 @@ class Rule(BaseEstimator, ABC):
         """Return the kernel's spectrum, or say why this rule cannot use it."""
         spectrum = kernel.spectrum
         if not isinstance(spectrum, IsotropicSpectrum):
-            raise ValueError(
-                f"{self!r} cannot serve {kernel!r}, whose spectrum is not the same in all "
-                "directions: use MonteCarlo() (rule='rff') or QuasiMonteCarlo() (rule='halton')."
+            raise self._refusal(
+                kernel,
+                "whose spectrum is not the same in all directions: use MonteCarlo() (rule='rff') "
+                "or QuasiMonteCarlo() (rule='halton').",
             )
         return spectrum
+
+    def _refusal(self, kernel: Kernel, reason: str) -> ValueError:
+        """Return the error that names rule and kernel, why they do not fit, and a way out."""
+        return ValueError(f"{check.one_line(self)} cannot serve {check.one_line(kernel)}, {reason}")
 
 
 def _equally_weighted(frequencies: Float64Array) -> Draw:
@@ -352,9 +357,9 @@ class SphericalRadial(Rule):
         infinite variance, which draws a warning.
     radii : {"independent", "stratified", "shared", "constant"}, default="independent"
         A radius of its own for each node; one from each of ``M`` equally likely slices, in random
-        order, which makes the origin weight tiny; one for each block; or the root mean square
-        of the tilted law for all nodes (biased; with ``tilt=0`` this is ROM's, with ``tilt=1`` it
-        is ``"fixed"``).
+        order, which makes the origin weight tiny; one for each block; or, as in ROM, the root mean
+        square :math:`\sqrt{d+2t}` of the chi law for all nodes (biased; kernels that are scale
+        mixtures, such as Matern, still draw the scale).
     origin : {"resample", "signed", "renormalise"}, default="resample"
         What to do with ``omega_0``, which may be negative. ``"resample"`` draws all radii again
         until it is not, and gives it a column (none where ``phi(0) = 0``). ``"signed"`` leaves
@@ -429,8 +434,8 @@ class SphericalRadial(Rule):
                 break
         else:
             raise RuntimeError(
-                f"{self!r} found no radii with an origin weight >= 0 in {MOST_REDRAWS} draws: use "
-                "origin='signed' or radii='stratified'."
+                f"{check.one_line(self)} found no radii with an origin weight >= 0 in "
+                f"{MOST_REDRAWS} draws: use origin='signed' or radii='stratified'."
             )
         # A single column leaves no room for the origin's.
         if self.origin == "renormalise" or (
@@ -444,10 +449,6 @@ class SphericalRadial(Rule):
         """The number ``t`` by which the radial law is tilted."""
         return 1.0 if isinstance(self.tilt, str) else float(self.tilt)
 
-    @property
-    def _radii_are_constant(self) -> bool:
-        return self.tilt == "fixed" or self.radii == "constant"
-
     def _draw_radii(
         self,
         spectrum: IsotropicSpectrum,
@@ -457,8 +458,12 @@ class SphericalRadial(Rule):
         rng: np.random.Generator,
     ) -> Float64Array:
         t = self._exponent
-        if self._radii_are_constant:
-            return np.full(n_nodes, math.sqrt(spectrum.moment(p, t + 1) / spectrum.moment(p, t)))
+        if self.tilt == "fixed":
+            return np.full(n_nodes, math.sqrt(spectrum.moment(p, 2.0) / spectrum.moment(p, 1.0)))
+        if self.radii == "constant":
+            return np.sqrt(
+                (p + 2 * t) * spectrum.mixing(rng.random((n_nodes, spectrum.n_mixing)), t)
+            )
         if self.radii == "stratified":
             hypercube = qmc.LatinHypercube(spectrum.n_radial, rng=rng)
             return spectrum.radii(hypercube.random(n_nodes), p, t)
@@ -493,23 +498,29 @@ class SphericalRadial(Rule):
         """Say so where the kernel has not the property that this radial rule stands on."""
         if self.tilt == "exact":
             if kernel.nonlinearity.homogeneity is None:
-                raise ValueError(
-                    f"{self!r} cannot serve {kernel!r}, whose nonlinearity is not homogeneous: "
-                    "use SphericalRadial(tilt=1.0) (rule='sr33')."
+                raise self._refusal(
+                    kernel,
+                    "whose nonlinearity is not homogeneous: use SphericalRadial(tilt=1.0) "
+                    "(rule='sr33').",
                 )
             return
         t = self._exponent
-        needed = t + 1 if self._radii_are_constant else t
+        needed = 2.0 if self.tilt == "fixed" else t
         if not np.isfinite(spectrum.moment(p, needed)):
-            raise ValueError(
-                f"{self!r} cannot serve {kernel!r}, whose radial law has no moment of order "
-                f"{2 * needed:g}: use SphericalRadial(directions='orthoplex', tilt=0.0) "
-                "(rule='orf')."
+            raise self._refusal(
+                kernel,
+                f"whose radial law has no moment of order {2 * needed:g}: use "
+                "SphericalRadial(directions='orthoplex', tilt=0.0) (rule='orf').",
             )
-        if not self._radii_are_constant and not np.isfinite(spectrum.moment(p, -t)):
+        if self.tilt == "fixed":
+            return
+        constant = self.radii == "constant"
+        inverse = spectrum.mixing_moment(-t) if constant else spectrum.moment(p, -t)
+        if not np.isfinite(inverse):
             warnings.warn(
-                f"the weights of {self!r} have infinite variance for {kernel!r} on {p} column(s), "
-                "so its error varies wildly: use tilt=0.0 (rule='orf') or rule='halton' here.",
+                f"the weights of {check.one_line(self)} have infinite variance for "
+                f"{check.one_line(kernel)} on {p} column(s), so its error varies wildly: use "
+                "tilt=0.0 (rule='orf') or rule='halton' here.",
                 UserWarning,
                 stacklevel=5,  # the line that calls fit
             )

@@ -1,0 +1,244 @@
+"""Bad and borderline input: the right answer, or an error that names what is wrong."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from quadfeat import QuadratureFeatures
+from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
+from test_features import RULES
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((20, 4))
+quiet_in_low_dimension = pytest.mark.filterwarnings("ignore:the weights of.*infinite variance")
+
+
+@pytest.fixture
+def features():
+    return QuadratureFeatures(n_components=30, random_state=0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array], ids=["dense", "sparse"])
+def test_values_that_are_not_finite(features, bad, make):
+    poisoned = X.copy()
+    poisoned[3, 2] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        features.fit(make(poisoned))
+    features.fit(X)
+    for method in (features.transform, features.approximate_kernel):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            method(make(poisoned))
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        Gaussian(1.0)(make(poisoned))
+
+
+@pytest.mark.parametrize("empty", [np.empty((0, 4)), np.empty((4, 0)), []], ids=str)
+def test_empty_tables(features, empty):
+    with pytest.raises(ValueError, match=r"0 sample|0 feature|Expected 2D|minimum of 1"):
+        features.fit(empty)
+    with pytest.raises(ValueError, match=r"0 sample|0 feature|Expected 2D|minimum of 1"):
+        features.fit(X).transform(empty)
+
+
+def test_one_row(features):
+    assert features.fit(X[:1]).transform(X[:1]).shape == (1, 30)
+    np.testing.assert_allclose(features.transform(X)[:1], features.transform(X[:1]), atol=1e-14)
+
+
+@quiet_in_low_dimension
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kernel", [Gaussian(0.5), Matern(2.5, length_scale=1.0), ArcCosine(1)])
+def test_one_column(rule, kernel):
+    line = np.linspace(-1, 1, 9)[:, None]
+    features = QuadratureFeatures(kernel, rule=rule, n_components=4001, random_state=0).fit(line)
+    estimate = features.approximate_kernel(line)
+    if rule in ("rom", "sorf"):  # one Hadamard entry is no random direction: k_hat = cos(x - y)
+        assert np.isfinite(estimate).all()
+    else:
+        assert np.abs(estimate - kernel(line)).max() < 0.1
+
+
+def test_one_and_two_columns_warn_of_infinite_variance(features):
+    with pytest.warns(UserWarning, match=r"infinite variance for .* on 1 column\(s\).*rule='orf'"):
+        features.fit(X[:, :1])
+    with pytest.warns(UserWarning, match=r"on 2 column\(s\)"):
+        features.fit(X[:, :2])
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_zero_rows(rule, order):
+    kernel = ArcCosine(order)
+    rows = np.vstack([np.zeros((2, 4)), X[:3]])
+    features = QuadratureFeatures(kernel, rule=rule, n_components=2 * 5 * 40 + 1, random_state=0)
+    estimate = features.fit(rows).approximate_kernel(rows)
+    # A row of zeros has phi(0) in every feature, so its entries are exact up to the sum of weights.
+    assert np.abs(estimate[:2, :2] - kernel(rows)[:2, :2]).max() < 0.05
+    assert np.abs(estimate[:2, 2:] - kernel(rows)[:2, 2:]).max() < 0.1
+
+
+@pytest.mark.parametrize("width", [3, 5])
+def test_wrong_width_at_transform(features, width):
+    features.fit(X)
+    with pytest.raises(ValueError, match=rf"X has {width} features.*expecting 4 features"):
+        features.transform(np.ones((2, width)))
+    with pytest.raises(ValueError, match=rf"X has {width} features"):
+        features.approximate_kernel(X, np.ones((2, width)))
+
+
+def test_one_dimensional_input(features):
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
+        features.fit(X[0])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_memory_layouts(rule):
+    features = QuadratureFeatures(rule=rule, n_components=30, random_state=0).fit(X)
+    expected = features.transform(X)
+    wide = np.zeros((40, 9))
+    wide[::2, 1::2] = X
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    unaligned = np.frombuffer(b"\0" + X.tobytes(), dtype=np.uint8)[1:].view(np.float64)
+    for layout in (
+        np.asfortranarray(X),
+        wide[::2, 1::2],
+        X[::-1].copy()[::-1],
+        read_only,
+        unaligned.reshape(X.shape),
+        X.astype(">f8"),
+    ):
+        np.testing.assert_allclose(features.transform(layout), expected, atol=1e-13)
+
+
+def test_input_is_never_changed(features):
+    before = X.copy()
+    features.fit(X).approximate_kernel(X)
+    features.kernel_(X)
+    np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, bool, object, np.float16])
+def test_other_dtypes_become_float64(features, dtype):
+    counts = np.random.default_rng(0).integers(0, 2, size=(20, 4))
+    expected = features.fit(counts.astype(np.float64)).transform(counts.astype(np.float64))
+    given = features.transform(counts.astype(dtype))
+    assert given.dtype == np.float64
+    np.testing.assert_allclose(given, expected, atol=1e-14)
+
+
+def test_text_and_complex_numbers(features):
+    with pytest.raises(ValueError, match=r"could not convert|dtype='numeric'"):
+        features.fit([["a", "b"], ["c", "d"]])
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        features.fit(X.astype(complex))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("unit", [1e30, 1e-30])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_huge_and_tiny_values_give_the_same_features_in_their_own_scale(rule, unit, dtype):
+    features = QuadratureFeatures(rule=rule, n_components=30, random_state=0)
+    expected = features.fit_transform(X)
+    given = features.fit_transform((X * unit).astype(dtype))
+    np.testing.assert_allclose(given, expected, atol=1e-4 if dtype == np.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("unit", [1e30, 1e-30])
+def test_homogeneous_kernels_scale(order, unit):
+    features = QuadratureFeatures(ArcCosine(order), n_components=30, random_state=0).fit(X)
+    expected = features.transform(X) * unit**order
+    np.testing.assert_allclose(features.transform(X * unit), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "table", "message"),
+    [
+        (ArcCosine(2), (X * 1e30).astype(np.float32), "range of float32: rescale X or pass it as"),
+        (ArcCosine(2), X * 1e200, "range of float64: rescale X"),
+        (Gaussian(1.0), (X * 1e37).astype(np.float32), "range of float32"),
+        (Gaussian(1e10), X * 1e304, "range of float64"),
+    ],
+)
+def test_features_beyond_the_range_are_refused(kernel, table, message):
+    features = QuadratureFeatures(kernel, n_components=30, random_state=0).fit(X)
+    with pytest.raises(ValueError, match=message):
+        features.transform(table)
+
+
+def test_huge_arguments_of_a_cosine_stay_bounded():
+    features = QuadratureFeatures(Gaussian(1.0), n_components=31, random_state=0).fit(X)
+    for dtype in (np.float32, np.float64):
+        Z = features.transform((X * 1e25).astype(dtype))
+        assert np.isfinite(Z).all()
+        assert (np.abs(Z) <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kernel": "gausian"}, r"kernel='gausian' is not known. Did you mean 'gaussian'\?"),
+        ({"kernel": "matern"}, r"kernel='matern' is not known. Did you mean 'matern\d\d'\?"),
+        ({"kernel": "???"}, r"kernel='\?\?\?' is not known. Choose one of 'gaussian', 'rbf'"),
+        ({"rule": "sr3"}, r"rule='sr3' is not known. Did you mean 'sr33'\?"),
+        ({"rule": "gauss_hermite"}, r"Did you mean 'gauss-hermite'\?"),
+        ({"rule": "auto"}, "rule='auto' is not known.*Choose one of 'sr33'"),
+        ({"n_components": 0}, "n_components=0 is not valid: give a whole number >= 1"),
+        ({"n_components": -5}, "n_components=-5 is not valid"),
+        ({"n_components": 2.5}, "n_components=2.5 is not valid"),
+        ({"n_components": True}, "n_components=True is not valid"),
+        ({"kernel": Gaussian(-0.1)}, "gamma=-0.1 is not valid: give finite numbers > 0"),
+        ({"kernel": Gaussian(np.ones(3))}, r"gamma has shape \(3,\) and X has 4 columns"),
+        ({"kernel": Gaussian(np.ones((4, 1)))}, r"gamma has shape \(4, 1\)"),
+        ({"kernel": "laplacian"}, r"cannot serve Laplacian.*use MonteCarlo"),
+        ({"kernel": "matern12"}, r"cannot serve Matern.*rule='orf'"),
+        ({"kernel": PointwiseNonlinear(np.sqrt)}, "not finite real numbers"),
+        ({"random_state": "seven"}, "cannot be used to seed"),
+        ({"random_state": -1}, "cannot be used to seed|between 0 and"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the square root
+def test_bad_parameters_are_named_with_a_way_out(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        QuadratureFeatures(**parameters).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kernel": 3}, "kernel=3 is not valid: give an object such as"),
+        ({"kernel": Gaussian}, "kernel=.* is not valid: give an object such as"),
+        ({"rule": None}, "rule=None is not valid: give an object such as"),
+        ({"kernel": PointwiseNonlinear(7)}, "phi=7 is not valid: give a function"),
+    ],
+)
+def test_parameters_of_the_wrong_type(parameters, message):
+    with pytest.raises(TypeError, match=message):
+        QuadratureFeatures(**parameters).fit(X)
+
+
+def test_transform_before_fit(features):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        features.transform(X)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        features.approximate_kernel(X)
+
+
+def test_a_failed_fit_leaves_an_earlier_one_usable(features):
+    expected = features.fit(X).transform(X)
+    with pytest.raises(ValueError, match="rule="):
+        features.set_params(rule="nonsense").fit(X)
+    np.testing.assert_array_equal(features.transform(X), expected)
+
+
+def test_a_function_that_fails_on_this_data_is_named():
+    features = QuadratureFeatures(PointwiseNonlinear(np.exp), n_components=30, random_state=0)
+    features.fit(X)
+    with (
+        pytest.warns(RuntimeWarning, match="overflow"),
+        pytest.raises(ValueError, match=r"phi=<ufunc 'exp'> returned values that are not finite"),
+    ):
+        features.transform(X * 1e5)

@@ -1,0 +1,103 @@
+"""Rotations: orthogonal, fast product equal to dense, columns uniform where claimed."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from quadfeat.rotations import Butterfly, Haar, Hadamard, Householder
+
+EVERY = [Haar(), Householder(), Butterfly(), Butterfly(rounds=1), Hadamard(), Hadamard(rounds=1)]
+
+
+@pytest.mark.parametrize("d", [*range(1, 71), 784, 1000])
+def test_butterfly_is_orthogonal(d):
+    (Q,) = Butterfly().draw(d, np.random.default_rng(d)).dense()
+    np.testing.assert_allclose(Q @ Q.T, np.eye(d), atol=1e-12)
+
+
+@pytest.mark.parametrize("rotation", EVERY, ids=repr)
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 13, 33, 64])
+def test_every_rotation_is_orthogonal_and_its_product_is_the_dense_one(rotation, d):
+    drawn = rotation.draw(d, np.random.default_rng(d), count=3)
+    p = rotation.size(d)
+    assert (drawn.count, drawn.size) == (3, p)
+    X = np.random.default_rng(0).standard_normal((4, d))
+    padded = np.hstack([X, np.zeros((4, p - d))])
+    fast = drawn.apply(X)
+    assert fast.shape == (4, 3, p)
+    for k, Q in enumerate(drawn.dense()):
+        np.testing.assert_allclose(Q @ Q.T, np.eye(p), atol=1e-12)
+        np.testing.assert_allclose(fast[:, k], padded @ Q, atol=1e-12)
+
+
+@pytest.mark.parametrize("rotation", EVERY, ids=repr)
+def test_float32_stays_float32_and_agrees(rotation):
+    drawn = rotation.draw(50, np.random.default_rng(0), count=2)
+    X = np.random.default_rng(1).standard_normal((5, 50))
+    single = drawn.apply(X.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, drawn.apply(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("rotation", EVERY, ids=repr)
+def test_matrices_of_a_batch_differ_and_the_seed_decides(rotation):
+    first = rotation.draw(6, np.random.default_rng(3), count=2).dense()
+    again = rotation.draw(6, np.random.default_rng(3), count=2).dense()
+    np.testing.assert_array_equal(first, again)
+    assert not np.allclose(first[0], first[1])
+
+
+@pytest.mark.parametrize("d", [8, 16])
+@pytest.mark.parametrize(
+    "rotation", [Haar(), Householder(), Butterfly(rounds=1), Butterfly()], ids=repr
+)
+def test_a_columns_coordinates_follow_the_beta_law_of_a_uniform_direction(rotation, d):
+    matrices = rotation.draw(d, np.random.default_rng(0), count=4000).dense()
+    law = stats.beta(0.5, (d - 1) / 2)  # the square of one coordinate of a uniform direction
+    for row, column in [(0, 0), (d // 2, 0), (1, d - 1), (d - 1, 3)]:
+        entries = matrices[:, row, column]
+        assert stats.kstest(entries**2, law.cdf).pvalue > 1e-4
+        assert abs(np.sign(entries).mean()) < 4 / np.sqrt(len(entries))
+
+
+@pytest.mark.parametrize("d", [3, 5, 6, 7])
+def test_three_butterfly_rounds_spread_evenly_where_d_is_no_power_of_two(d):
+    # One round leaves entries at zero; E[q^4] = 3 / (d (d + 2)) for a uniform direction.
+    def excess(rounds):
+        entries = Butterfly(rounds).draw(d, np.random.default_rng(1), 20000).dense()[:, :, 0]
+        fourth = (entries**4).mean(axis=1) * d * (d + 2) / 3 - 1
+        return fourth.mean(), fourth.std() / np.sqrt(len(fourth))
+
+    once, _ = excess(1)
+    thrice, error = excess(3)
+    assert once > 0.03
+    assert abs(thrice) < 4 * error
+
+
+def test_haar_has_the_right_signs():
+    # Without the signs of R's diagonal in Q the first entry would never be positive.
+    entries = Haar().draw(3, np.random.default_rng(0), count=2000).dense()[:, 0, 0]
+    assert abs((entries > 0).mean() - 0.5) < 4 * 0.5 / np.sqrt(2000)
+
+
+@pytest.mark.parametrize(
+    ("rotation", "limit"), [(Butterfly(), 3 * 20), (Hadamard(), 3 * 2)], ids=repr
+)
+def test_structured_state_grows_like_d(rotation, limit):
+    drawn = rotation.draw(10_000, np.random.default_rng(0))
+    size = sum(array.nbytes for array in vars(drawn).values())
+    assert size <= limit * 10_000
+
+
+def test_drawn_matrices_are_immutable():
+    drawn = Butterfly().draw(4, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="read-only"):
+        drawn.cosines[0] = 0
+    with pytest.raises(AttributeError):
+        drawn.cosines = None
+
+
+@pytest.mark.parametrize("rotation", [Butterfly(rounds=0), Hadamard(rounds=1.5)], ids=repr)
+def test_bad_rounds(rotation):
+    with pytest.raises(ValueError, match=r"rounds=.* whole number >= 1"):
+        rotation.draw(4, np.random.default_rng(0))
