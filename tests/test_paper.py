@@ -79,17 +79,20 @@ def test_the_published_errors_of_sr33(name, kernel):
     assert abs(errors.mean() - mean) <= max(0.15 * mean, 3 * combined)
 
 
-@pytest.mark.parametrize("name", ["powerplant", "letter"])
+@pytest.mark.parametrize("name", ["powerplant", "letter", "usps"])
 def test_degree_by_degree_the_error_falls_on_wide_kernels(name):
     X = load(name)
     d = X.shape[1]
     errors = {
         rule: relative_errors(
             X,
-            QuadratureFeatures(Gaussian(1 / d), rule=rule, n_components=4 * (d + 1) + 1),
-            runs=20,
+            # The same number of nodes for all, and the origin's column for the rule that has one.
+            QuadratureFeatures(
+                Gaussian(1 / d), rule=rule, n_components=4 * (d + 1) + (rule == "sr33")
+            ),
+            runs=100,
         ).mean()
         for rule in ("sr33", "orf", "rff")
     }
     assert 2 * errors["sr33"] < errors["orf"]
-    assert 1.5 * errors["orf"] < errors["rff"]
+    assert 1.1 * errors["orf"] < errors["rff"]

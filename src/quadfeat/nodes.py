@@ -15,8 +15,9 @@ from quadfeat.kernels import Kernel
 from quadfeat.nonlinearities import Fourier
 from quadfeat.rotations import DrawnMatrices, pad
 
-# Up to this width the product with a dense matrix of nodes beats NumPy's structured one, as
-# benchmarks/projection.py measures; the matrix is made if it has no more than so many entries.
+# Up to this width a dense matrix of nodes is made, if it has no more than so many entries: the
+# product with it beats NumPy's structured one (benchmarks/projection.py finds the crossing between
+# 2048 and 4096 columns; the limit is lower because making the matrix takes time and memory).
 DENSE_UP_TO = 1024
 DENSE_ENTRIES = 2**23
 

@@ -198,7 +198,18 @@ class Butterfly(Rotation):
     angles, and a random permutation. In a stage that joins runs of ``m`` coordinates,
     :math:`\cos^2\theta \sim \mathrm{Beta}(m/2, m/2)` with random signs: then each column of ``B``
     is uniform on the sphere for ``d`` a power of two. Otherwise pairs whose partner is past ``d``
-    are left alone, which makes a single round biased; @ROUNDS@
+    are left alone, and a single round is biased; fresh angles and permutations in three rounds are
+    not, to within what can be measured. ``make bias`` found, where the Gaussian kernel is 0.1353:
+
+    ====== ================ ================ ================
+    d      one round        two rounds       three rounds
+    ====== ================ ================ ================
+    3      +0.0207 (0.0019) +0.0023 (0.0018) +0.0017 (0.0018)
+    7      +0.0191 (0.0016) +0.0015 (0.0014) -0.0005 (0.0014)
+    16     -0.0015 (0.0015) +0.0009 (0.0010) -0.0003 (0.0010)
+    ====== ================ ================ ================
+
+    with standard errors in brackets (orthoplex, degree 1, difference along an axis).
 
     Parameters
     ----------
@@ -261,7 +272,8 @@ class Hadamard(Rotation):
     """Rounds of random signs and a Hadamard transform, on input padded to a power of two.
 
     The cheapest rotation, but its columns take finitely many values: expectations over it are
-    biased in low dimension. Measured by ``make bias``: see :class:`quadfeat.rules.SphericalRadial`.
+    biased in low dimension. Where the Gaussian kernel is 0.1353 ``make bias`` found -0.1431 for
+    d = 4, -0.0034 for d = 16 and -0.0005 for d = 64 (orthoplex, degree 1, along an axis).
 
     Parameters
     ----------
