@@ -161,12 +161,21 @@ def test_homogeneous_kernels_scale(order, unit):
         (ArcCosine(2), X * 1e200, "range of float64: rescale X"),
         (Gaussian(1.0), (X * 1e37).astype(np.float32), "range of float32"),
         (Gaussian(1e10), X * 1e304, "range of float64"),
+        # The square is out of range, the feature, of small amplitude, would not be.
+        (ArcCosine(2), (X * 5e18).astype(np.float32), "range of float32"),
     ],
 )
 def test_features_beyond_the_range_are_refused(kernel, table, message):
     features = QuadratureFeatures(kernel, n_components=30, random_state=0).fit(X)
     with pytest.raises(ValueError, match=message):
         features.transform(table)
+
+
+def test_estimates_beyond_the_range_are_refused():
+    features = QuadratureFeatures(ArcCosine(1), n_components=30, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="beyond the range of float32"):
+        features.approximate_kernel((X * 1e25).astype(np.float32))
+    assert np.isfinite(features.approximate_kernel(X * 1e25)).all()
 
 
 def test_huge_arguments_of_a_cosine_stay_bounded():
@@ -185,12 +194,12 @@ def test_huge_arguments_of_a_cosine_stay_bounded():
         ({"kernel": "???"}, r"kernel='\?\?\?' is not known. Choose one of 'gaussian', 'rbf'"),
         ({"rule": "sr3"}, r"rule='sr3' is not known. Did you mean 'sr33'\?"),
         ({"rule": "gauss_hermite"}, r"Did you mean 'gauss-hermite'\?"),
-        ({"rule": "auto"}, "rule='auto' is not known.*Choose one of 'sr33'"),
+        ({"rule": "auto"}, r"rule='auto' is not known\. Choose one of 'sr33'"),
         ({"n_components": 0}, "n_components=0 is not valid: give a whole number >= 1"),
         ({"n_components": -5}, "n_components=-5 is not valid"),
         ({"n_components": 2.5}, "n_components=2.5 is not valid"),
         ({"n_components": True}, "n_components=True is not valid"),
-        ({"kernel": Gaussian(-0.1)}, "gamma=-0.1 is not valid: give finite numbers > 0"),
+        ({"kernel": Gaussian(-0.1)}, "gamma=-0.1 is not valid: give finite numbers >= 0"),
         ({"kernel": Gaussian(np.ones(3))}, r"gamma has shape \(3,\) and X has 4 columns"),
         ({"kernel": Gaussian(np.ones((4, 1)))}, r"gamma has shape \(4, 1\)"),
         ({"kernel": "laplacian"}, r"cannot serve Laplacian.*use MonteCarlo"),
@@ -229,9 +238,27 @@ def test_transform_before_fit(features):
 
 def test_a_failed_fit_leaves_an_earlier_one_usable(features):
     expected = features.fit(X).transform(X)
+    for parameters, table in [
+        ({"rule": "nonsense"}, X),
+        ({"rule": "nonsense"}, X[:, :3]),
+        ({"rule": "sr33", "kernel": "laplacian"}, X[:, :3]),
+    ]:
+        with pytest.raises(ValueError, match=r"rule="):
+            features.set_params(**parameters).fit(table)
+        np.testing.assert_array_equal(features.transform(X), expected)
+
+
+def test_a_first_fit_that_fails_leaves_the_map_unfitted(features):
     with pytest.raises(ValueError, match="rule="):
         features.set_params(rule="nonsense").fit(X)
-    np.testing.assert_array_equal(features.transform(X), expected)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        features.transform(X)
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "two", True])
+def test_bad_n_jobs(features, n_jobs):
+    with pytest.raises(ValueError, match=r"n_jobs=.* is not valid: give None, a number of threads"):
+        features.set_params(n_jobs=n_jobs).fit(X).transform(X)
 
 
 def test_a_function_that_fails_on_this_data_is_named():

@@ -13,10 +13,10 @@ SETTING = {"diameter": 2.0, "sigma_p": 0.7}
 
 
 def test_beta_peaks_at_86_and_tends_to_64():
-    values = [bounds.beta(d) for d in range(1, 2000)]
+    values = [bounds.beta_d(d) for d in range(1, 2000)]
     assert int(np.argmax(values)) + 1 == 86
     assert max(values) == pytest.approx(64.74, abs=0.005)
-    assert bounds.beta(10**7) == pytest.approx(64.0, abs=1e-3)
+    assert bounds.beta_d(10**7) == pytest.approx(64.0, abs=1e-3)
 
 
 @pytest.mark.parametrize("d", [1, 4, 100])
@@ -31,7 +31,7 @@ def test_the_number_of_features_is_the_smallest_that_meets_the_bound(d, factors)
 
 def test_the_gaussian_case_is_the_printed_one():
     d, epsilon, delta, ratio = 6, 0.1, 0.05, 2.0 * 0.7 / 0.1
-    log_beta = math.log(bounds.beta(d) / delta)
+    log_beta = math.log(bounds.beta_d(d) / delta)
     printed = 2 * (d + 1) / epsilon**2 * (2 / (1 + 1 / d) * math.log(ratio) + log_beta)
     D = bounds.n_components_for_sup_error(epsilon, delta, d, **SETTING)
     assert math.ceil(printed) == D
@@ -68,9 +68,13 @@ def test_ridge_is_the_sup_error_that_a_prediction_can_bear():
     factor = (lam + 1) / (lam**2 * epsilon)
     log_ratio = math.log(sigma_y * 0.7 * 2.0 * factor)
     printed = 8 * 0.25 * (d + 1) * sigma_y**2 * factor**2
-    printed *= 2 / (1 + 1 / d) * log_ratio + math.log(bounds.beta(d) / delta)
+    printed *= 2 / (1 + 1 / d) * log_ratio + math.log(bounds.beta_d(d) / delta)
     given = bounds.n_components_for_ridge_error(epsilon, delta, d, **SETTING, **ridge)
     assert given == pytest.approx(printed, abs=1)
+
+
+def test_a_bound_that_says_nothing_is_large_not_an_error():
+    assert bounds.sup_error_probability(1e-150, 10, 40, diameter=1e300) == math.inf
 
 
 def test_variance_is_the_printed_bound_and_holds_for_the_gaussian_kernel():
@@ -88,7 +92,7 @@ def test_variance_is_the_printed_bound_and_holds_for_the_gaussian_kernel():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: bounds.beta(0), "d=0 is not valid"),
+        (lambda: bounds.beta_d(0), "d=0 is not valid"),
         (lambda: bounds.variance(1, 2), "d=2 is not valid: give a whole number >= 3"),
         (lambda: bounds.ridge_error(0.1, alpha=-1.0), "alpha=-1.0 is not valid"),
         (
@@ -106,6 +110,22 @@ def test_variance_is_the_printed_bound_and_holds_for_the_gaussian_kernel():
         (
             lambda: bounds.rff_sup_error_probability(-0.1, 10, 3, diameter=1.0),
             "epsilon=-0.1 is not valid",
+        ),
+        (
+            lambda: bounds.rff_sup_error_probability(0.1, 10, -1, diameter=1.0),
+            "d=-1 is not valid",
+        ),
+        (
+            lambda: bounds.rff_sup_error_probability(0.1, 10, 3, diameter=1.0, alpha=7.0),
+            "alpha=7.0 is not valid: give a number above 0 and at most 1",
+        ),
+        (
+            lambda: bounds.n_components_for_ridge_error(-1.0, 0.5, 3, diameter=1.0, alpha=1.0),
+            "epsilon=-1.0 is not valid",
+        ),
+        (
+            lambda: bounds.n_components_for_sup_error(1e-200, 0.5, 3, diameter=1.0),
+            "epsilon=1e-200 is not valid",
         ),
     ],
 )

@@ -271,6 +271,30 @@ def test_rotation_parameters_are_reachable():
     assert features.fit(X).rule_.tilt == 0.25
 
 
+def test_a_function_that_works_in_place_is_given_a_copy():
+    def relu(t):
+        t[t < 0] = 0
+        return t
+
+    expected = fitted(PointwiseNonlinear(lambda t: np.maximum(t, 0))).transform(X)
+    np.testing.assert_array_equal(fitted(PointwiseNonlinear(relu)).transform(X), expected)
+
+
+def test_numpy_vectorize_makes_a_function_that_serves():
+    for n_components in (1, 2, 7):
+        slow = fitted(PointwiseNonlinear(np.vectorize(np.exp)), n_components=n_components)
+        fast = fitted(PointwiseNonlinear(np.exp), n_components=n_components)
+        np.testing.assert_allclose(slow.transform(X), fast.transform(X))
+
+
+def test_the_users_array_of_widths_may_change_after_fit():
+    widths = np.ones(5)
+    features = fitted(Gaussian(widths))
+    expected = features.transform(X)
+    widths[:] = 50.0
+    np.testing.assert_array_equal(features.transform(X), expected)
+
+
 class TestTransformInto:
     def test_writes_into_the_given_buffer_and_returns_it(self):
         features = fitted()
@@ -301,6 +325,9 @@ class TestTransformInto:
         features = QuadratureFeatures(n_components=6).fit(square)
         with pytest.raises(ValueError, match="out overlaps X"):
             transform_into(features, square, square)
+        side_by_side = np.hstack([square, square])  # shares a block of memory but no entry
+        transform_into(features, side_by_side[:, :6], side_by_side[:, 6:])
+        np.testing.assert_array_equal(side_by_side[:, 6:], features.transform(square))
         with pytest.raises(TypeError, match="out is a list"):
             transform_into(features, square, square.tolist())
         with pytest.raises(TypeError, match="give a fitted QuadratureFeatures"):

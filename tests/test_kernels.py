@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import integrate, sparse, special
 from scipy.special import erf
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gp
@@ -71,6 +71,53 @@ def test_matern_is_scikit_learns(nu, scale):
     np.testing.assert_allclose(Matern(nu, length_scale=scale)(X, Y), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("nu", [0.3, 7.3, 49.9, 50.0, 120.0, 300.0, 1000.0, 1e6, 1e12])
+def test_matern_of_any_nu_is_its_mixture_of_gaussians(nu):
+    # k(r) = E exp(-r^2 nu / (2 G)) with G ~ Gamma(nu), by a quadrature of the quantiles.
+    r = np.array([0.01, 0.2, 0.5, 1.0, 2.0, 4.0])
+    expected = [
+        integrate.quad(
+            lambda u, r=r: np.exp(-(r**2) * nu / (2 * special.gammaincinv(nu, u))),
+            *(0, 1),
+            limit=400,
+            epsabs=1e-12,
+        )[0]
+        for r in r
+    ]
+    gram = Matern(nu, length_scale=1.0)(np.zeros((1, 1)), r[:, None])[0]
+    np.testing.assert_allclose(gram, expected, atol=1e-7)
+
+
+def test_matern_is_continuous_where_its_formula_changes():
+    line = np.linspace(0, 5, 30)[:, None]
+    below, above = (Matern(nu, length_scale=1.0)(line) for nu in (50 * (1 - 1e-13), 50.0))
+    np.testing.assert_allclose(below, above, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian(0.5),
+        Laplacian(0.5),
+        RationalQuadratic(length_scale=1.0),
+        Matern(0.5, length_scale=1.0),
+    ]
+    + [Matern(nu, length_scale=1.0) for nu in (1.2, 2.5, 80.0)],
+    ids=repr,
+)
+def test_an_offset_of_the_data_does_not_matter(kernel):
+    # 2^-10 steps on top of 2^24 are exact, so the truth is that of the data without the offset.
+    rows = np.round(X * 2**10) / 2**10
+    offset = rows + 2.0**24
+    np.testing.assert_allclose(kernel(offset, offset[:5].copy()), kernel(rows, rows[:5]), atol=1e-9)
+
+
+def test_matern_of_equal_rows_is_1():
+    rows = np.random.default_rng(0).standard_normal((9, 20))
+    gram = Matern(0.5, length_scale=1.0)(rows, rows.copy())
+    np.testing.assert_array_equal(np.diag(gram), 1.0)
+
+
 def test_matern_of_any_nu_and_distance_is_between_0_and_1():
     line = np.array([[0.0], [1e-200], [1e-12], [1.0], [50.0], [1e4]])
     for nu in (0.1, 0.7, 3.3, 40.0, 300.0):
@@ -112,6 +159,11 @@ def test_arc_cosine_of_equal_opposite_and_zero_rows(order, at_same, with_zero):
     np.testing.assert_allclose(ArcCosine(order)(rows, rows.copy()), expected, atol=1e-7)
 
 
+def test_tiny_rows_are_not_zero_rows():
+    rows = np.array([[1.0, 0.0], [1.0, 1.0]])
+    np.testing.assert_allclose(ArcCosine(0)(rows * 1e-170), ArcCosine(0)(rows))
+
+
 @pytest.mark.parametrize("order", [0, 1, 2])
 def test_nearly_equal_rows_are_not_past_the_end_of_arccos(order):
     rows = np.random.default_rng(0).standard_normal((300, 7))
@@ -149,6 +201,13 @@ def test_pointwise_nonlinear_takes_more_nodes_for_steeper_functions():
     ]
     assert errors[0] > 100 * errors[2]
     assert errors[2] < 1e-6
+
+
+def test_pointwise_nonlinear_takes_many_nodes():
+    expected = PointwiseNonlinear(erf)(X[:3])
+    for n_nodes in (150, 256):
+        given = PointwiseNonlinear(erf, n_nodes=n_nodes)(X[:3])
+        np.testing.assert_allclose(given, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", EVERY, ids=repr)
@@ -211,6 +270,26 @@ def test_scale_does_not_depend_on_the_unit_of_measurement(kernel, unit):
     )
 
 
+def test_duplicate_entries_of_a_sparse_matrix_are_summed():
+    values, row, column = [1.0, 2.0, 5.0], [0, 0, 1], [1, 1, 0]
+    thin = sparse.coo_array((values, (row, column)), shape=(4, 3))
+    doubled = sparse.csr_array((values, column, [0, 2, 3, 3, 3]), shape=(4, 3))
+    expected = Gaussian().resolve(thin.toarray()).gamma
+    assert Gaussian().resolve(doubled).gamma == pytest.approx(expected)
+
+
+def test_resolve_takes_lists_and_copies_arrays():
+    widths = np.ones(2)
+    resolved = Gaussian(widths).resolve([[1.0, 2.0]])
+    widths[:] = 50.0
+    np.testing.assert_array_equal(resolved.gamma, 1.0)
+
+
+def test_a_gamma_of_zero_leaves_an_input_out():
+    gram = Gaussian(np.array([0.5, 0.0, 0.5]))(X)
+    np.testing.assert_allclose(gram, Gaussian(0.5)(X[:, [0, 2]]))
+
+
 def test_data_without_spread_has_gamma_1_as_in_svc():
     for value in (0.0, 3.1):
         assert Gaussian().resolve(np.full((4, 3), value)).gamma == pytest.approx(1.0)
@@ -237,13 +316,15 @@ def test_resolve_leaves_the_kernel_alone():
         (Gaussian(np.array([1.0, -2.0, 1.0])), r"gamma=.* is not valid"),
         (Gaussian(np.ones(2)), r"gamma has shape \(2,\) and X has 3 columns"),
         (Gaussian("scael"), r"gamma='scael' is not known. Did you mean 'scale'\?"),
-        (Matern(length_scale=0.0), r"length_scale=0.0 is not valid"),
+        (Matern(length_scale=0.0), r"length_scale=0.0 is not valid: give finite numbers > 0"),
+        (Matern(length_scale=1e-320), r"length_scale=1e-320 is not valid"),
         (Matern(length_scale=-1.0), r"length_scale=-1.0 is not valid"),
         (Matern(length_scale=np.ones(4)), r"length_scale has shape \(4,\) and X has 3 columns"),
         (Matern(-0.5, length_scale=1.0), r"nu=-0.5 is not valid"),
         (RationalQuadratic(0.0, length_scale=1.0), r"alpha=0.0 is not valid"),
         (ArcCosine(3), r"order=3 is not valid: give 0, 1 or 2"),
         (PointwiseNonlinear(np.tanh, n_nodes=1), r"n_nodes=1 is not valid"),
+        (PointwiseNonlinear(np.tanh, n_nodes=300), r"n_nodes=300 is not valid: give at most 256"),
         (PointwiseNonlinear(np.sum), r"returned shape \(\) .* element by element"),
         (PointwiseNonlinear(np.log), r"not finite real numbers"),
     ],
@@ -255,7 +336,7 @@ def test_bad_parameters_are_named(kernel, message):
 
 
 @pytest.mark.parametrize(
-    "kernel", [Gaussian(None), Gaussian(gamma=object()), PointwiseNonlinear("tanh")]
+    "kernel", [Gaussian(None), Gaussian(True), Gaussian(gamma=object()), PointwiseNonlinear("tanh")]
 )
 def test_parameters_of_the_wrong_type(kernel):
     with pytest.raises((TypeError, ValueError), match="is not valid"):

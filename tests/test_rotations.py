@@ -61,10 +61,12 @@ def test_a_columns_coordinates_follow_the_beta_law_of_a_uniform_direction(rotati
 
 
 @pytest.mark.parametrize("d", [3, 5, 6, 7])
-def test_three_butterfly_rounds_spread_evenly_where_d_is_no_power_of_two(d):
+@pytest.mark.parametrize("axis", ["first", "last"])
+def test_three_butterfly_rounds_spread_evenly_where_d_is_no_power_of_two(d, axis):
     # One round leaves entries at zero; E[q^4] = 3 / (d (d + 2)) for a uniform direction.
     def excess(rounds):
-        entries = Butterfly(rounds).draw(d, np.random.default_rng(1), 20000).dense()[:, :, 0]
+        matrices = Butterfly(rounds).draw(d, np.random.default_rng(1), 20000).dense()
+        entries = matrices[:, 0 if axis == "first" else -1]
         fourth = (entries**4).mean(axis=1) * d * (d + 2) / 3 - 1
         return fourth.mean(), fourth.std() / np.sqrt(len(fourth))
 
@@ -74,6 +76,13 @@ def test_three_butterfly_rounds_spread_evenly_where_d_is_no_power_of_two(d):
     assert abs(thrice) < 4 * error
 
 
+@pytest.mark.parametrize("rotation", EVERY, ids=repr)
+def test_a_single_coordinate_is_turned_by_a_fair_sign(rotation):
+    signs = rotation.draw(1, np.random.default_rng(0), count=2000).dense().ravel()
+    np.testing.assert_allclose(np.abs(signs), 1.0)
+    assert abs(signs.mean()) < 4 / np.sqrt(2000)
+
+
 def test_haar_has_the_right_signs():
     # Without the signs of R's diagonal in Q the first entry would never be positive.
     entries = Haar().draw(3, np.random.default_rng(0), count=2000).dense()[:, 0, 0]
@@ -81,7 +90,7 @@ def test_haar_has_the_right_signs():
 
 
 @pytest.mark.parametrize(
-    ("rotation", "limit"), [(Butterfly(), 3 * 20), (Hadamard(), 3 * 2)], ids=repr
+    ("rotation", "limit"), [(Butterfly(), 3 * 20), (Hadamard(), 3 * 2)], ids=str
 )
 def test_structured_state_grows_like_d(rotation, limit):
     drawn = rotation.draw(10_000, np.random.default_rng(0))

@@ -1,6 +1,7 @@
 """Rules: exact on the polynomials they claim, weights as in the paper, clear refusals."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -47,9 +48,11 @@ def gaussian_moment(exponents):
 
 
 def integrate(nodes, exponents):
-    """The rule applied to a monomial: origin, nodes and their reflections."""
+    """The rule applied to a monomial: origin, nodes and, if it has them, their reflections."""
     w = nodes.frequencies()
-    at_nodes = ((w**exponents).prod(axis=1) + ((-w) ** exponents).prod(axis=1)) / 2
+    at_nodes = (w**exponents).prod(axis=1)
+    if nodes.reflected:
+        at_nodes = (at_nodes + ((-w) ** exponents).prod(axis=1)) / 2
     at_origin = float(sum(exponents) == 0)
     return nodes.origin_weight * at_origin + nodes.weights @ at_nodes
 
@@ -86,6 +89,12 @@ def test_each_draw_of_sr13_is_exact_on_odd_monomials_and_constants(d, rotation):
         assert integrate(nodes, exponents) == pytest.approx(0.0, abs=1e-12)
     if d > 1:  # but not on squares: that takes degree 3 in the radius
         assert abs(integrate(nodes, np.eye(d, dtype=int)[0] * 2) - 1) > 1e-6
+
+
+@pytest.mark.parametrize("rule", [SphericalRadial(), SphericalRadial(tilt=0.0)], ids=repr)
+def test_without_reflections_odd_monomials_are_not_exact(rule):
+    nodes = draw(rule.set_params(reflect=False, origin="signed"), 3)
+    assert max(abs(integrate(nodes, exponents)) for exponents in monomials(3, (1, 3))) > 0.01
 
 
 @pytest.mark.parametrize("d", [3, 8])
@@ -174,6 +183,14 @@ def test_renormalise_and_a_single_column_have_weights_that_sum_to_1():
         assert nodes.weights.sum() == pytest.approx(1.0)
         assert nodes.origin_weight == 0
         assert not nodes.has_origin_column
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_renormalise_leaves_kernels_alone_that_have_nothing_at_the_origin(order):
+    rule, kernel = SphericalRadial(origin="renormalise"), ArcCosine(order)
+    left = rule.draw(5, 24, kernel, np.random.default_rng(0))
+    signed = SphericalRadial(origin="signed").draw(5, 24, kernel, np.random.default_rng(0))
+    np.testing.assert_array_equal(left.weights, signed.weights)
 
 
 def test_signed_weights_are_negative_about_half_of_the_time():
@@ -300,6 +317,7 @@ REFUSALS = [
     (SphericalRadial(tilt="fixed"), Matern(1.5), "no moment of order 4: use SphericalRadial"),
     (SphericalRadial(radii="constant"), Matern(0.5), "no moment of order 2: use SphericalRadial"),
     (SphericalRadial(tilt="exact"), Gaussian(1.0), "not homogeneous: use SphericalRadial"),
+    (SphericalRadial(tilt="exact"), Matern(0.5), "not homogeneous: use SphericalRadial"),
     (
         SphericalRadial(tilt="exact"),
         PointwiseNonlinear(np.tanh),
@@ -315,14 +333,10 @@ def test_a_rule_that_cannot_serve_a_kernel_names_both_and_one_that_can(rule, ker
     assert one_line(rule) in str(caught.value)
     assert one_line(kernel) in str(caught.value)
     assert str(caught.value).count(". ") == 0  # one sentence
-
-
-def test_what_the_refusals_recommend_works():
-    rng = np.random.default_rng(0)
-    MonteCarlo().draw(4, 50, Laplacian(1.0), rng)
-    QuasiMonteCarlo().draw(4, 50, Laplacian(1.0), rng)
-    as_rule("orf").draw(4, 50, Matern(0.5), rng)
-    SphericalRadial(tilt=1.0).draw(4, 50, Gaussian(1.0), rng)
+    recommended = re.findall(r"rule='(.+?)'", str(caught.value))
+    assert recommended
+    for name in recommended:
+        as_rule(name).draw(4, 50, kernel, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -338,6 +352,8 @@ def test_what_the_refusals_recommend_works():
         (SphericalRadial(tilt=0.5), Gaussian(1.0), 2, False),
         (SphericalRadial(tilt="fixed"), Gaussian(1.0), 1, False),
         (SphericalRadial(tilt="exact"), ArcCosine(0), 1, False),
+        (SphericalRadial(), ArcCosine(0), 2, True),
+        (SphericalRadial(), ArcCosine(1), 2, False),
         (SphericalRadial(tilt=0.0), Gaussian(1.0), 1, False),
     ],
 )
@@ -375,8 +391,9 @@ def test_bad_types():
 
 
 def test_sobol_beyond_its_dimensions_names_a_way_out():
-    with pytest.raises(ValueError, match=r"sequence='sobol' has 21201 coordinates at most.*sr33"):
-        QuasiMonteCarlo(sequence="sobol").draw(30_000, 4, Gaussian(1.0), np.random.default_rng(0))
+    for kernel in (Gaussian(1.0), Laplacian(1.0)):
+        with pytest.raises(ValueError, match=r"takes 30000 coordinates .* of 21201 at most: .*rff"):
+            QuasiMonteCarlo(sequence="sobol").draw(30_000, 4, kernel, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", ["sr33", "rff", "orf", "rom", "halton", "sobol", "fastfood"])

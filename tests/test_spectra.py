@@ -103,5 +103,13 @@ def test_the_ends_of_the_unit_interval_stay_finite(kernel):
             assert 0 <= radius[0] <= LONGEST_FREQUENCY
 
 
+@pytest.mark.parametrize("large", [1e6, 1e10, 1e14])
+@pytest.mark.parametrize("t", [-0.5, 0.5, 1.0, 2.0])
+def test_moments_of_nearly_gaussian_mixtures_keep_their_digits(large, t):
+    gaussian = NormalSpectrum().moment(5, t)
+    for spectrum in (StudentSpectrum(large), GammaMixtureSpectrum(large)):
+        assert spectrum.moment(5, t) == pytest.approx(gaussian, rel=1e-5)
+
+
 def test_matern_with_infinite_nu_is_gaussian():
     assert Matern(np.inf).spectrum == NormalSpectrum()

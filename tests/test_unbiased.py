@@ -111,6 +111,22 @@ def test_the_mean_over_seeds_is_the_kernel(rule, kernel, d):
 
 
 @pytest.mark.parametrize(
+    "rule",
+    [
+        SphericalRadial(origin="signed"),
+        SphericalRadial(tilt="exact"),
+        SphericalRadial(directions="orthoplex", tilt=0.0, reflect=False),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_a_map_of_one_column_is_unbiased_on_a_line(rule, n_components):
+    features = QuadratureFeatures(ArcCosine(1), rule=rule, n_components=n_components)
+    line = np.array([[1.0], [-2.0]])
+    assert standard_errors_off(features, line, line, range(2000)) <= 4
+
+
+@pytest.mark.parametrize(
     ("rule", "kernel", "d"),
     [
         (

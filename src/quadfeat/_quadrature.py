@@ -33,11 +33,12 @@ def rayleigh_rule(n: int) -> tuple[Float64Array, Float64Array]:
     weight /= weight.sum()
 
     diagonal, off_diagonal = np.empty(n), np.empty(n)
-    before, now = np.zeros_like(r), np.ones_like(r)
+    # Polynomials times the root of the weight: they stay in range where the polynomials do not.
+    before, now = np.zeros_like(r), np.sqrt(weight)
     for k in range(n):
-        diagonal[k] = weight @ (r * now**2)
+        diagonal[k] = r @ now**2
         following = (r - diagonal[k]) * now - (off_diagonal[k - 1] * before if k else 0.0)
-        off_diagonal[k] = np.sqrt(weight @ following**2)
+        off_diagonal[k] = np.linalg.norm(following)
         before, now = now, following / off_diagonal[k]
     nodes, vectors = eigh_tridiagonal(diagonal, off_diagonal[: n - 1])
     return nodes, vectors[0] ** 2

@@ -46,7 +46,7 @@ def rotate_pairs(left: Array, right: Array, cosine: Array, sine: Array) -> None:
 
 
 def butterfly(columns: Array, cosines: Array, sines: Array, permutations: Array) -> Array:
-    """Return ``Q.T @ columns`` for a batch of butterfly products ``Q = (B P)_1 (B P)_2 ...``.
+    """Return ``Q.T @ columns`` for a batch of butterfly products ``Q = (P B)_1 (P B)_2 ...``.
 
     Parameters
     ----------
@@ -62,8 +62,9 @@ def butterfly(columns: Array, cosines: Array, sines: Array, permutations: Array)
     """
     d, rows = columns.shape
     count, rounds, _ = permutations.shape
-    turned = np.repeat(columns[None], count, axis=0)
+    turned = np.broadcast_to(columns, (count, d, rows))
     for k in range(rounds):
+        turned = turned[np.arange(count)[:, None], permutations[:, k]]
         first = 0
         for half, angles in butterfly_stages(d):
             stage = slice(first, first + angles)
@@ -78,7 +79,6 @@ def butterfly(columns: Array, cosines: Array, sines: Array, permutations: Array)
             if angles > whole:
                 left, right = turned[:, end : d - half], turned[:, end + half :]
                 rotate_pairs(left, right, cosine[:, whole], sine[:, whole])
-        turned = turned[np.arange(count)[:, None], permutations[:, k]]
     return turned
 
 
@@ -162,7 +162,9 @@ def write_features(
     step = 2 if fourier or reflected else 1
     whole = arguments.shape[1] - last_is_single
     t, a, columns = arguments[:, :whole], amplitudes[:whole], out[:, : step * whole]
-    if fourier:
+    if whole == 0:  # some functions of users cannot take an empty array
+        pass
+    elif fourier:
         np.multiply(np.cos(t), a, out=columns[:, 0::2])
         np.multiply(np.sin(t), a, out=columns[:, 1::2])
     else:

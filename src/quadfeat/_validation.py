@@ -20,8 +20,12 @@ FLOAT_DTYPES = (np.float64, np.float32)
 
 
 def check_matrix(X: Any, name: str) -> Any:
-    """Return ``X`` as a finite float32 or float64 matrix, dense or CSR."""
-    return check_array(X, accept_sparse="csr", dtype=FLOAT_DTYPES, input_name=name)
+    """Return ``X`` as a finite float32 or float64 matrix, dense or CSR without duplicates."""
+    X = check_array(X, accept_sparse="csr", dtype=FLOAT_DTYPES, input_name=name)
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def check_pair(X: Any, Y: Any | None) -> tuple[Any, Any, Any]:
@@ -82,10 +86,38 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` for the choice nearest to ``value``, or nothing."""
-    nearest = difflib.get_close_matches(str(value).lower(), list(choices), n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(str(value).lower(), list(choices), n=1, cutoff=0.65)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def one_line(thing: object) -> str:
-    """Return the representation of ``thing`` without the line breaks that scikit-learn puts in."""
-    return " ".join(repr(thing).split())
+    """Return the representation of ``thing`` on one line of readable length."""
+    text = " ".join(repr(thing).split())
+    return text if len(text) <= 200 else f"{text[:120]} ... {text[-60:]}"
+
+
+def check_n_jobs(value: Any) -> int | None:
+    """Return ``value`` if it is ``None`` or a whole number other than 0."""
+    if value is None:
+        return None
+    if is_number(value) and isinstance(value, Integral) and int(value) != 0:
+        return int(value)
+    raise ValueError(
+        f"n_jobs={value!r} is not valid: give None, a number of threads, or -1 for all processors."
+    )
+
+
+def largest_magnitude(X: Any) -> float:
+    """Return the largest absolute value in a dense or sparse matrix."""
+    values = X.data if sparse.issparse(X) else X
+    return max(float(values.max(initial=0)), -float(values.min(initial=0)))
+
+
+def check_range(gram: Array, kernel: object) -> Array:
+    """Return a Gram matrix if all its values are within the range of its dtype."""
+    if not np.isfinite(gram).all():
+        raise ValueError(
+            f"{one_line(kernel)} has values beyond the range of {gram.dtype} on this data: "
+            "rescale X, or pass it as float64."
+        )
+    return gram

@@ -17,7 +17,7 @@ import math
 from quadfeat import _validation as check
 
 __all__ = [
-    "beta",
+    "beta_d",
     "n_components_for_ridge_error",
     "n_components_for_sup_error",
     "rff_n_components_for_sup_error",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def beta(d: int) -> float:
+def beta_d(d: int) -> float:
     r"""Return the paper's dimension factor.
 
     .. math::
@@ -40,7 +40,7 @@ def beta(d: int) -> float:
 
     Examples
     --------
-    >>> round(beta(86), 2)
+    >>> round(beta_d(86), 2)
     64.74
     """
     d = check.check_count(d, "d")
@@ -97,9 +97,10 @@ def sup_error_probability(
     >>> sup_error_probability(0.1, 10_000, 4, diameter=1.0) < 0.1
     True
     """
-    return math.exp(
+    return _exp(
         _log_factor(epsilon, d, diameter=diameter, sigma_p=sigma_p, kappa=kappa, mu=mu)
-        - _exponent(epsilon, d, M) * check.check_count(n_components, "n_components")
+        - _rate(epsilon, d, 8 * check.check_positive(M, "M") ** 2)
+        * check.check_count(n_components, "n_components")
     )
 
 
@@ -130,7 +131,8 @@ def n_components_for_sup_error(
     10468
     """
     log_factor = _log_factor(epsilon, d, diameter=diameter, sigma_p=sigma_p, kappa=kappa, mu=mu)
-    return _smallest((log_factor - math.log(_probability(delta))) / _exponent(epsilon, d, M))
+    rate = _rate(epsilon, d, 8 * check.check_positive(M, "M") ** 2)
+    return _smallest((log_factor - math.log(_probability(delta))) / rate)
 
 
 def rff_sup_error_probability(
@@ -167,10 +169,11 @@ def rff_sup_error_probability(
     >>> rff_sup_error_probability(0.1, 200_000, 4, diameter=1.0) < 0.1
     True
     """
-    rate = epsilon**2 / (32 * (d + 1) * check.check_positive(alpha, "alpha"))
-    return math.exp(
+    if check.check_positive(alpha, "alpha") > 1:
+        raise ValueError(f"alpha={alpha!r} is not valid: give a number above 0 and at most 1.")
+    return _exp(
         _rff_log_factor(epsilon, d, diameter=diameter, sigma_p=sigma_p)
-        - rate * check.check_count(n_components, "n_components")
+        - _rate(epsilon, d, 32 * alpha) * check.check_count(n_components, "n_components")
     )
 
 
@@ -193,8 +196,7 @@ def rff_n_components_for_sup_error(
     43882
     """
     log_factor = _rff_log_factor(epsilon, d, diameter=diameter, sigma_p=sigma_p)
-    bits = log_factor - math.log(_probability(delta))
-    return _smallest(8 * (d + 1) / epsilon**2 * bits)
+    return _smallest((log_factor - math.log(_probability(delta))) / _rate(epsilon, d, 8))
 
 
 def ridge_error(epsilon: float, *, alpha: float, target_deviation: float = 1.0) -> float:
@@ -202,7 +204,7 @@ def ridge_error(epsilon: float, *, alpha: float, target_deviation: float = 1.0) 
 
     .. math:: |\hat h(x) - h(x)| \le \frac{\lambda_0 + 1}{\lambda_0^2}\, \sigma_y\, \varepsilon
 
-    where every entry of the kernel is off by at most ``epsilon`` and at most 1.
+    for a kernel of at most 1 that is approximated to within ``epsilon`` everywhere.
 
     Parameters
     ----------
@@ -238,7 +240,7 @@ def n_components_for_ridge_error(
     mu: float = 1.0,
     M: float = 0.5,
 ) -> int:
-    r"""Return the ``D`` after which kernel ridge predictions are off by at most ``epsilon``.
+    r"""Return the ``D`` that the paper's bound asks for a change of ridge predictions.
 
     .. math::
 
@@ -246,15 +248,17 @@ def n_components_for_ridge_error(
         \left[\frac{2}{1 + 1/d} \log\frac{\sigma_y \sigma_p l \kappa \mu (\lambda_0 + 1)}
         {\lambda_0^2 \varepsilon} + \log\frac{\beta_d}{\delta}\right]
 
-    This is :func:`n_components_for_sup_error` for the kernel error that :func:`ridge_error` turns
-    into ``epsilon``; parameters and slips are theirs.
+    Here ``epsilon`` is the change of a prediction. This is :func:`n_components_for_sup_error` for
+    the kernel error that :func:`ridge_error` turns into it; parameters and slips are theirs.
 
     Examples
     --------
     >>> n_components_for_ridge_error(0.2, 0.05, 4, diameter=1.0, alpha=1.0)
     10468
     """
-    kernel_error = epsilon / ridge_error(1.0, alpha=alpha, target_deviation=target_deviation)
+    kernel_error = check.check_positive(epsilon, "epsilon") / ridge_error(
+        1.0, alpha=alpha, target_deviation=target_deviation
+    )
     return n_components_for_sup_error(
         kernel_error, delta, d, diameter=diameter, sigma_p=sigma_p, kappa=kappa, mu=mu, M=M
     )
@@ -300,7 +304,7 @@ def _log_factor(
         * check.check_positive(mu, "mu")
         / check.check_positive(epsilon, "epsilon")
     )
-    return math.log(beta(d)) + 2 * d / (d + 1) * math.log(ratio)
+    return math.log(beta_d(d)) + 2 * d / (d + 1) * math.log(ratio)
 
 
 def _rff_log_factor(epsilon: float, d: int, *, diameter: float, sigma_p: float) -> float:
@@ -308,9 +312,16 @@ def _rff_log_factor(epsilon: float, d: int, *, diameter: float, sigma_p: float) 
     return factor + d / (d + 1) * math.log((3 * d + 3) / (2 * d))
 
 
-def _exponent(epsilon: float, d: int, M: float) -> float:
-    """Return the rate at which the logarithm of the bound falls with each feature."""
-    return epsilon**2 / (8 * check.check_positive(M, "M") ** 2 * (d + 1))
+def _rate(epsilon: float, d: int, constant: float) -> float:
+    """Return the rate at which the logarithm of a bound falls with each feature."""
+    rate = check.check_positive(epsilon, "epsilon") ** 2 / (constant * (d + 1))
+    if rate == 0:
+        raise ValueError(f"epsilon={epsilon!r} is not valid: give a number whose square is not 0.")
+    return rate
+
+
+def _exp(logarithm: float) -> float:
+    return math.exp(logarithm) if logarithm < 700 else math.inf
 
 
 def _ridge_factor(alpha: float) -> float:

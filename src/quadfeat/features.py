@@ -9,7 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
@@ -93,7 +93,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ``"sr33"``, ``"rff"``, ``"orf"``, ``"rom"``, ``"sorf"``, ``"halton"``, ``"sobol"``,
         ``"gauss-hermite"``, ``"fastfood"``.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
-        The same int gives the same nodes everywhere.
+        The same int gives the same nodes, given the same versions of NumPy and SciPy.
     n_jobs : int or None, default=None
         Threads that share the rows in :meth:`transform`, as in scikit-learn: ``None`` is 1 and
         ``-1`` is all. Does not change the result.
@@ -173,11 +173,16 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         QuadratureFeatures
             The fitted map.
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=check.FLOAT_DTYPES)
+        table = check_array(
+            X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, estimator=self, input_name="X"
+        )
         n_components = check.check_count(self.n_components, "n_components")
         rule = clone(as_rule(self.rule))
-        kernel = as_kernel(self.kernel).resolve(X)
-        self.nodes_ = rule.draw(X.shape[1], n_components, kernel, _generator(self.random_state))
+        kernel = as_kernel(self.kernel).resolve(table)
+        nodes = rule.draw(table.shape[1], n_components, kernel, _generator(self.random_state))
+        # Nothing can fail any more: an earlier fit is replaced as a whole or not at all.
+        validate_data(self, X, skip_check_array=True)
+        self.nodes_ = nodes
         self.kernel_ = kernel
         self.rule_ = rule
         self._n_features_out = n_components
@@ -215,9 +220,13 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         left = self._features(X)
         right = left if Y is None else self._features(Y)
-        gram = left @ right.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = left @ right.T
         gram += self.nodes_.origin_correction(self.kernel_)
-        return gram
+        return check.check_range(gram, self.kernel_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "nodes_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -250,7 +259,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         # The batches do not depend on the number of threads, so neither does the result.
         widest = max(self._n_features_out, self.n_features_in_)
         batches = gen_batches(X.shape[0], max(1, _ENTRIES_PER_BATCH // widest))
-        if effective_n_jobs(self.n_jobs) == 1:
+        if effective_n_jobs(check.check_n_jobs(self.n_jobs)) == 1:
             for rows in batches:
                 write_batch(rows)
         else:
@@ -260,17 +269,15 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _check_range(self, X: Any) -> None:
         """Refuse data on which an argument or a feature would overflow the dtype."""
-        values = X.data if sparse.issparse(X) else X
-        largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+        largest = check.largest_magnitude(X)
         factor = float(np.max(self.kernel_.input_factor(self.n_features_in_)))
         with np.errstate(over="ignore"):
             # |w.x| <= |w| |x| <= |w| sqrt(d) max|x|, with an allowance for a node's rounding.
-            reach = 2.0 * max(1.0, self.nodes_.longest()) * np.sqrt(self.n_features_in_)
+            reach = 2.0 * max(1.0, self.nodes_.longest) * np.sqrt(self.n_features_in_)
             argument = np.float64(largest) * factor * reach
-            feature = self.kernel_.nonlinearity.largest(argument) * float(
-                self.nodes_.amplitudes(self.kernel_).max()
-            )
-        if max(argument, feature) > float(np.finfo(X.dtype).max):
+            value = self.kernel_.nonlinearity.largest(argument)
+            feature = value * float(self.nodes_.amplitudes(self.kernel_).max())
+        if max(argument, value, feature) > float(np.finfo(X.dtype).max):
             way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"
             raise ValueError(
                 f"X has entries as large as {largest:.3g}, whose features under "
@@ -323,10 +330,18 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
         )
     if not out.flags.writeable:
         raise ValueError("out is read-only: give an array that can be written to.")
-    if np.may_share_memory(out, X.data if sparse.issparse(X) else X):
+    if _overlap(out, X.data if sparse.issparse(X) else X):
         raise ValueError("out overlaps X in memory: give an array of its own.")
     features._write(X, out)
     return out
+
+
+def _overlap(a: Array, b: Array) -> bool:
+    """Return whether two arrays have memory in common, or may have if that is hard to tell."""
+    try:
+        return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse, special
-from sklearn.base import BaseEstimator
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
 from quadfeat import _validation as check
@@ -55,10 +56,13 @@ class Kernel(BaseEstimator, ABC):
         The factor ``c`` in front of the expectation.
     scale_parameter : str
         The name of the parameter that scales the inputs.
+    scale_range : str
+        What it may be. A ``gamma`` of 0 leaves an input out.
     """
 
     constant: float = 1.0
     scale_parameter: str
+    scale_range: str = ">= 0"
 
     @property
     @abstractmethod
@@ -97,12 +101,12 @@ class Kernel(BaseEstimator, ABC):
         Kernel
             A new object; this one is left as it is.
         """
-        parameters = self.get_params(deep=False)
-        scale = parameters[self.scale_parameter]
+        X = check.check_matrix(X, "X")
+        d = X.shape[1]
+        resolved = clone(self)  # which copies an array of scales, too
+        scale = getattr(self, self.scale_parameter)
         if isinstance(scale, str):
             check.check_choice(scale, self.scale_parameter, DATA_RULES)
-            X = check.check_matrix(X, "X")
-            d = X.shape[1]
             deviation = _standard_deviation(X) if scale == "scale" else 1.0
             if deviation == 0:  # scikit-learn takes gamma = 1 for data without any spread
                 deviation = 1.0 / np.sqrt(d)
@@ -112,9 +116,8 @@ class Kernel(BaseEstimator, ABC):
                     f"{self.scale_parameter}={scale!r} of {type(self).__name__} cannot be computed "
                     f"for data with standard deviation {deviation:.3g}: rescale X."
                 )
-            parameters[self.scale_parameter] = value
-        resolved = type(self)(**parameters)
-        resolved.input_factor(X.shape[1])  # complains now rather than at the first transform
+            resolved.set_params(**{self.scale_parameter: value})
+        resolved.input_factor(d)  # complains now rather than at the first transform
         return resolved
 
     def input_factor(self, d: int) -> Float64Array:
@@ -128,6 +131,8 @@ class Kernel(BaseEstimator, ABC):
                 "kernel.resolve(X), or the attribute kernel_ of a fitted QuadratureFeatures."
             )
         try:
+            if isinstance(value, (bool, np.bool_)):
+                raise TypeError("a truth value is no number")
             scale = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise TypeError(
@@ -139,12 +144,12 @@ class Kernel(BaseEstimator, ABC):
                 f"{name} has shape {scale.shape} and X has {d} columns: give one number, or "
                 f"one per column."
             )
-        if not np.isfinite(scale).all() or (scale < 0).any():
-            raise ValueError(f"{name}={value!r} is not valid: give finite numbers > 0.")
-        with np.errstate(divide="ignore", over="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             factor = self._scale_to_factor(scale)
-        if not np.isfinite(factor).all():
-            raise ValueError(f"{name}={value!r} is not valid: give numbers > 0, not this near 0.")
+        if not np.isfinite(scale).all() or not np.isfinite(factor).all() or (scale < 0).any():
+            raise ValueError(
+                f"{name}={value!r} is not valid: give finite numbers {self.scale_range}."
+            )
         return factor
 
     def __call__(self, X: Any, Y: Any | None = None) -> Array:
@@ -168,20 +173,15 @@ class Kernel(BaseEstimator, ABC):
             scaled = check.to_dense_float64(X) * factor
             other = scaled if same else check.to_dense_float64(Y) * factor
             gram = self._gram(scaled, other, same).astype(dtype, copy=False)
-        if not np.isfinite(gram).all():
-            raise ValueError(
-                f"{check.one_line(self)} has values beyond the range of {dtype} on this data: "
-                "rescale X, or pass it as float64."
-            )
-        return gram
+        return check.check_range(gram, self)
 
 
 def _standard_deviation(X: Any) -> float:
     """Return the standard deviation of all entries, for data of any scale; 0 up to rounding."""
-    values = X.data if sparse.issparse(X) else X
-    largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+    largest = check.largest_magnitude(X)
     if largest == 0:
         return 0.0
+    values = X.data if sparse.issparse(X) else X
     size = X.shape[0] * X.shape[1]
     shrunk = np.asarray(values, dtype=np.float64) / largest  # so that squares stay in range
     mean = shrunk.sum() / size
@@ -203,6 +203,7 @@ class _WithLengthScale(Kernel):
     """A kernel whose inputs are divided by ``length_scale``."""
 
     scale_parameter = "length_scale"
+    scale_range = "> 0"
 
     def _scale_to_factor(self, value: Float64Array) -> Float64Array:
         return 1.0 / value
@@ -329,19 +330,21 @@ class Matern(_WithLengthScale, _Stationary):
         return StudentSpectrum(check.check_positive(self.nu, "nu"))
 
     def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
-        squared = _squared_distances(X, Y, same)
         if self.nu == np.inf:
-            return np.asarray(np.exp(-0.5 * squared))
+            return np.asarray(np.exp(-0.5 * _squared_distances(X, Y, same)))
         nu = check.check_positive(self.nu, "nu")
-        distance = np.sqrt(2.0 * nu * squared)
+        # Distance by distance, since rough kernels feel the rounding of a matrix product at zero.
+        distance = np.sqrt(2.0 * nu) * cdist(X, Y)
         if nu == 0.5:
             return np.asarray(np.exp(-distance))
         if nu == 1.5:
             return np.asarray((1.0 + distance) * np.exp(-distance))
         if nu == 2.5:
             return np.asarray((1.0 + distance + distance**2 / 3.0) * np.exp(-distance))
-        # In logarithms, with the exponentially scaled Bessel function, so that neither a large nu
-        # nor a large distance overflows; the limit at distance 0 is 1.
+        if nu >= SMOOTH_NU:
+            return _smooth_matern(nu, distance)
+        # In logarithms, with the exponentially scaled Bessel function, so that a large distance
+        # does not overflow. Where a tiny one does, the kernel is 1 to rounding.
         with np.errstate(divide="ignore", invalid="ignore"):
             logarithm = (
                 (1.0 - nu) * np.log(2.0)
@@ -350,8 +353,45 @@ class Matern(_WithLengthScale, _Stationary):
                 + np.log(special.kve(nu, distance))
                 - distance
             )
-        # kve overflows as the distance goes to 0, where the kernel is 1 to rounding.
-        return np.where(np.isfinite(logarithm), np.exp(np.minimum(logarithm, 0.0)), 1.0)
+        gram = np.exp(np.minimum(logarithm, 0.0))
+        gram[distance == 0] = 1.0
+        gram[distance == np.inf] = 0.0
+        return gram
+
+
+# From here on the expansion of Bessel functions for large order is good to 1e-11.
+SMOOTH_NU = 50.0
+
+
+def _smooth_matern(nu: float, distance: Float64Array) -> Float64Array:
+    r"""Return the Matern kernel of large order at ``distance`` :math:`= \sqrt{2\nu}\, r`.
+
+    By Debye's uniform expansion of :math:`K_\nu(\nu z)` (DLMF 10.41.4) and Stirling's of
+    :math:`\Gamma(\nu)`, whose large terms cancel by hand: with :math:`w = \sqrt{1 + z^2}`,
+
+    .. math::
+
+        \log k = \nu \left(1 - w + \log\frac{1 + w}{2}\right) - \frac{\log w}{2}
+        + \log \sum_k \frac{(-1)^k u_k(1/w)}{\nu^k}
+        - \left(\frac{1}{12 \nu} - \frac{1}{360 \nu^3} + \frac{1}{1260 \nu^5}\right).
+    """
+    z_squared = (distance / nu) ** 2
+    w = np.sqrt(1.0 + z_squared)
+    excess = z_squared / (1.0 + w)  # w - 1 without cancellation
+    p = 1.0 / w
+    q = p**2
+    series = (
+        1.0
+        - p * (3 - 5 * q) / (24 * nu)
+        + q * (81 - 462 * q + 385 * q**2) / (1152 * nu**2)
+        - p**3 * (30375 - 369603 * q + 765765 * q**2 - 425425 * q**3) / (414720 * nu**3)
+        + q**2
+        * (4465125 - 94121676 * q + 349922430 * q**2 - 446185740 * q**3 + 185910725 * q**4)
+        / (39813120 * nu**4)
+    )
+    stirling = 1 / (12 * nu) - 1 / (360 * nu**3) + 1 / (1260 * nu**5)
+    logarithm = nu * (np.log1p(excess / 2) - excess) - np.log(w) / 2 + np.log(series) - stirling
+    return np.where(distance == np.inf, 0.0, np.exp(np.minimum(logarithm, 0.0)))
 
 
 class RationalQuadratic(_WithLengthScale, _Stationary):
@@ -445,7 +485,8 @@ class ArcCosine(_WithLengthScale):
         angle, sine = np.arccos(cosine), np.sqrt((1.0 - cosine) * (1.0 + cosine))
         lengths = x_norms[:, None] * y_norms
         if order == 0:
-            return np.where(lengths > 0, 1.0 - angle / np.pi, 0.5)
+            zero = (x_norms == 0)[:, None] | (y_norms == 0)
+            return np.where(zero, 0.5, 1.0 - angle / np.pi)
         if order == 1:
             return lengths * ((sine + (np.pi - angle) * cosine) / np.pi)
         shape = 3.0 * sine * cosine + (np.pi - angle) * (1.0 + 2.0 * cosine**2)
@@ -459,6 +500,8 @@ class PointwiseNonlinear(_WithLengthScale):
     coordinates and cut along the lines ``w.x = 0`` and ``w.y = 0``: a function with a jump or a
     kink at zero is integrated as well as a smooth one. That costs about ``8 n_nodes^2``
     evaluations of ``phi`` per pair, so it is for checking; features cost one evaluation per entry.
+    A kink or jump elsewhere is integrated to a few digits only, and a function that is steep in
+    the scale of the data needs more nodes: compare the results of two numbers of nodes.
 
     Parameters
     ----------
@@ -468,7 +511,8 @@ class PointwiseNonlinear(_WithLengthScale):
     length_scale : {"scale", "auto"}, float or array of shape (n_features,), default=1.0
         Inputs are divided by it.
     n_nodes : int, default=32
-        Quadrature points of the exact kernel, per half-line and per piece of the circle.
+        Quadrature points of the exact kernel, per half-line and per piece of the circle; at most
+        256.
 
     Examples
     --------
@@ -501,6 +545,8 @@ class PointwiseNonlinear(_WithLengthScale):
 
     def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         n_nodes = check.check_count(self.n_nodes, "n_nodes", minimum=2)
+        if n_nodes > 256:
+            raise ValueError(f"n_nodes={n_nodes} is not valid: give at most 256.")
         phi = self.nonlinearity
         x_norms, y_norms, cosine = _norms_and_cosines(X, Y, same)
         if same:
@@ -518,7 +564,10 @@ class PointwiseNonlinear(_WithLengthScale):
 
 
 def _squared_distances(X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
-    distances: Float64Array = euclidean_distances(X, None if same else Y, squared=True)
+    """Return squared distances, by a matrix product of rows near the origin: others cancel."""
+    centre = X.mean(axis=0)
+    near = X - centre
+    distances: Float64Array = euclidean_distances(near, None if same else Y - centre, squared=True)
     return distances
 
 

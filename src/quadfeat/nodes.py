@@ -160,8 +160,9 @@ class Nodes:
         # What can be computed again is not worth pickling.
         return {k: v for k, v in self.__dict__.items() if k != "_frequencies_if_faster"}
 
+    @cached_property
     def longest(self) -> float:
-        """Return a bound of the length of the longest node."""
+        """A bound of the length of the longest node."""
         return self.directions.longest() * float(self.radii.max())
 
     def amplitudes(self, kernel: Kernel) -> Float64Array:

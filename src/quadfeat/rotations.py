@@ -8,7 +8,7 @@ its dense matrices for inspection.
 class           state        cost per row     columns uniform on the sphere
 =============== ============ ================ =====================================
 ``Haar``        ``d^2``      ``d^2``          yes, and jointly (Haar measure)
-``Householder`` ``d^2 / 2``  ``2 d^2``        yes, and jointly (Haar measure)
+``Householder`` ``d^2``      ``2 d^2``        yes, and jointly (Haar measure)
 ``Butterfly``   ``d``        ``d log d``      yes for powers of two, else nearly
 ``Hadamard``    ``d``        ``d log d``      no (biased for small ``d``)
 =============== ============ ================ =====================================
@@ -141,8 +141,8 @@ class Householder(Rotation):
 
     .. math:: Q = H_1 H_2 \cdots H_{d-1} D, \qquad H_k = I - 2 u_k u_k^\top / |u_k|^2,
 
-    where :math:`u_k` maps a Gaussian vector of its last ``d - k + 1`` coordinates to the axis, and
-    ``D`` holds signs. The same law as :class:`Haar`, never factorised.
+    where :math:`H_k` takes a Gaussian vector of the last ``d - k + 1`` coordinates to their first
+    axis, and ``D`` holds signs. The same law as :class:`Haar`, without a factorisation.
 
     Examples
     --------
@@ -194,8 +194,8 @@ class Reflections(DrawnMatrices):
 class Butterfly(Rotation):
     r"""Products of Givens rotations in the pattern of a fast Fourier transform.
 
-    One round is ``B P``: a butterfly matrix of ``ceil(log2 d)`` sparse stages with ``d - 1``
-    angles, and a random permutation. In a stage that joins runs of ``m`` coordinates,
+    One round is ``P B``: a random permutation, and a butterfly matrix of ``ceil(log2 d)`` sparse
+    stages with ``d - 1`` angles. In a stage that joins runs of ``m`` coordinates,
     :math:`\cos^2\theta \sim \mathrm{Beta}(m/2, m/2)` with random signs: then each column of ``B``
     is uniform on the sphere for ``d`` a power of two. Otherwise pairs whose partner is past ``d``
     are left alone, and a single round is biased; fresh angles and permutations in three rounds are
@@ -214,7 +214,7 @@ class Butterfly(Rotation):
     Parameters
     ----------
     rounds : int, default=3
-        How many products ``B P``.
+        How many products ``P B``.
 
     Examples
     --------
@@ -232,11 +232,13 @@ class Butterfly(Rotation):
 
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
         shape = (count, check.check_count(self.rounds, "rounds"))
+        if d == 1:  # no angles: all that can be random is the sign
+            return Haar().draw(d, rng, count)
         squares = [
             rng.beta(half / 2, half / 2, size=(*shape, angles))
             for half, angles in reference.butterfly_stages(d)
         ]
-        squared_cosine = np.concatenate([np.empty((*shape, 0)), *squares], axis=-1)
+        squared_cosine = np.concatenate(squares, axis=-1)
         cosines = np.sqrt(squared_cosine) * random_signs(rng, squared_cosine.shape)
         sines = np.sqrt(1.0 - squared_cosine) * random_signs(rng, squared_cosine.shape)
         order = np.broadcast_to(np.arange(d, dtype=np.int32), (*shape, d))
@@ -245,7 +247,7 @@ class Butterfly(Rotation):
 
 @dataclass(frozen=True, eq=False)
 class ButterflyMatrices(DrawnMatrices):
-    """Products of rounds ``B P``, held as angles and permutations."""
+    """Products of rounds ``P B``, held as angles and permutations."""
 
     cosines: Float64Array  # (count, rounds, d - 1)
     sines: Float64Array  # (count, rounds, d - 1)

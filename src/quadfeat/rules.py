@@ -207,9 +207,10 @@ class QuasiMonteCarlo(Rule):
             points = qmc.Halton(coordinates, scramble=True, rng=rng).random(layout.n_nodes)
         else:
             if coordinates > qmc.Sobol.MAXDIM:
-                raise ValueError(
-                    f"sequence='sobol' has {qmc.Sobol.MAXDIM} coordinates at most and this map "
-                    f"needs {coordinates}: use SphericalRadial() (rule='sr33') for wide data."
+                raise self._refusal(
+                    kernel,
+                    f"which takes {coordinates} coordinates on this data, since there are Sobol "
+                    f"points of {qmc.Sobol.MAXDIM} at most: use MonteCarlo() (rule='rff').",
                 )
             # Drawn to the next power of two and cut: SciPy warns about any other number.
             sobol = qmc.Sobol(coordinates, scramble=True, rng=rng)
@@ -369,7 +370,7 @@ class SphericalRadial(Rule):
     directions : {"simplex", "orthoplex"}, default="simplex"
         ``d + 1`` or ``d`` directions a block.
     tilt : float from 0 to 1, "exact" or "fixed", default=1.0
-        The radial rule. 0 suits narrow kernels, 1 wide ones. Above ``d / 2`` the weights have
+        The radial rule. 0 suits narrow kernels, 1 wide ones. From ``d / 2`` on the weights have
         infinite variance, which draws a warning.
     radii : {"independent", "stratified", "shared", "constant"}, default="independent"
         A radius of its own for each node; one from each of ``M`` equally likely slices, in random
@@ -381,7 +382,8 @@ class SphericalRadial(Rule):
         until it is not, and gives it a column (none where ``phi(0) = 0``). ``"signed"`` leaves
         radii as drawn: ``approximate_kernel`` adds the constant, ``transform`` has no column for it
         (a model with an intercept does not miss it). ``"renormalise"`` makes the other weights sum
-        to 1.
+        to 1. All come to the same where there is nothing at the origin: ``tilt=0``, ``"exact"``, or
+        ``phi(0) = 0``.
     rotation : Rotation, default=None
         How blocks are turned; ``None`` is ``Butterfly()``.
     reflect : bool, default=True
@@ -454,9 +456,8 @@ class SphericalRadial(Rule):
                 f"{MOST_REDRAWS} draws: use origin='signed' or radii='stratified'."
             )
         # A single column leaves no room for the origin's.
-        if self.origin == "renormalise" or (
-            self._has_origin(kernel) and not layout.has_origin_column
-        ):
+        crowded_out = self._has_origin(kernel) and not layout.has_origin_column
+        if crowded_out or (self.origin == "renormalise" and kernel.nonlinearity.at_zero != 0):
             weights, origin_weight = weights / weights.sum(), 0.0
         return Draw(directions, radii, weights, origin_weight)
 
@@ -516,8 +517,8 @@ class SphericalRadial(Rule):
             if kernel.nonlinearity.homogeneity is None:
                 raise self._refusal(
                     kernel,
-                    "whose nonlinearity is not homogeneous: use SphericalRadial(tilt=1.0) "
-                    "(rule='sr33').",
+                    "whose nonlinearity is not homogeneous: use "
+                    "SphericalRadial(directions='orthoplex', tilt=0.0) (rule='orf').",
                 )
             return
         t = self._exponent
@@ -528,15 +529,17 @@ class SphericalRadial(Rule):
                 f"whose radial law has no moment of order {2 * needed:g}: use "
                 "SphericalRadial(directions='orthoplex', tilt=0.0) (rule='orf').",
             )
-        if self.tilt == "fixed":
+        # If phi falls to 0 like a power of at least t, the weights near the origin do not matter.
+        order = kernel.nonlinearity.homogeneity
+        if self.tilt == "fixed" or (order is not None and order >= t):
             return
         constant = self.radii == "constant"
         inverse = spectrum.mixing_moment(-t) if constant else spectrum.moment(p, -t)
         if not np.isfinite(inverse):
             warnings.warn(
                 f"the weights of {check.one_line(self)} have infinite variance for "
-                f"{check.one_line(kernel)} on {p} column(s), so its error varies wildly: use "
-                "tilt=0.0 (rule='orf') or rule='halton' here.",
+                f"{check.one_line(kernel)} on {p} column(s), so its error may vary wildly where "
+                "the kernel is narrow: use tilt=0.0 (rule='orf') or rule='halton' there.",
                 UserWarning,
                 stacklevel=5,  # the line that calls fit
             )

@@ -82,8 +82,7 @@ class IsotropicSpectrum(Spectrum):
         """
         if d / 2 + t <= 0:
             return float("inf")
-        chi = 2.0**t * np.exp(special.gammaln(d / 2 + t) - special.gammaln(d / 2))
-        return float(chi * self.mixing_moment(t))
+        return float(2.0**t * special.poch(d / 2, t) * self.mixing_moment(t))
 
     def radii(self, uniforms: Float64Array, d: int, tilt: float = 0.0) -> Float64Array:
         """Map uniforms of shape (n, ``n_radial``) to radii of the tilted law, shape (n,)."""
@@ -132,8 +131,7 @@ class StudentSpectrum(IsotropicSpectrum):
     def mixing_moment(self, t: float) -> float:
         if t >= self.nu:
             return float("inf")
-        ratio = np.exp(special.gammaln(self.nu - t) - special.gammaln(self.nu))
-        return float(self.nu**t * ratio)
+        return float(self.nu**t / special.poch(self.nu - t, t))
 
     def radii(self, uniforms: Float64Array, d: int, tilt: float = 0.0) -> Float64Array:
         # share = G(nu - t) / (G(nu - t) + G(d/2 + t)), small where the radius is long.
@@ -157,5 +155,4 @@ class GammaMixtureSpectrum(IsotropicSpectrum):
     def mixing_moment(self, t: float) -> float:
         if self.alpha + t <= 0:
             return float("inf")
-        ratio = np.exp(special.gammaln(self.alpha + t) - special.gammaln(self.alpha))
-        return float(ratio / self.alpha**t)
+        return float(special.poch(self.alpha, t) / self.alpha**t)
