@@ -4,26 +4,28 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study test lint types format bias clean
+.PHONY: help study test sanitize lint types format bench bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# A stamp file a set of extras: pip runs again only when pyproject.toml changes.
+# A stamp file a set of extras: pip runs again only when what it builds from changes.
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-$(VENV)/.installed: $(BIN)/python pyproject.toml
+NATIVE := CMakeLists.txt $(wildcard native/*)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml $(NATIVE)
 	$(INSTALL) .
 	@touch $@
 
-$(VENV)/.installed-test: $(BIN)/python pyproject.toml
+$(VENV)/.installed-test: $(BIN)/python pyproject.toml $(NATIVE)
 	$(INSTALL) '.[test]'
 	@touch $@
 
-$(VENV)/.installed-dev: $(BIN)/python pyproject.toml
+$(VENV)/.installed-dev: $(BIN)/python pyproject.toml $(NATIVE)
 	$(INSTALL) '.[dev]'
 	@touch $@
 
@@ -32,6 +34,20 @@ study: $(VENV)/.installed ## compare all maps on scikit-learn's digits (under a 
 
 test: $(VENV)/.installed-test ## run every test and docstring example
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+bench: $(VENV)/.installed ## time the map against scikit-learn and NumPy (a few minutes)
+	$(BIN)/python benchmarks/transform.py
+
+# The native core with checks of memory and undefined behaviour, in a venv of its own.
+SANITIZED := .venv-sanitized
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -g
+sanitize: ## run the tests of the native core under AddressSanitizer and UBSan
+	test -x $(SANITIZED)/bin/python || $(PYTHON) -m venv $(SANITIZED)
+	CXXFLAGS='$(SANITIZERS)' LDFLAGS='$(SANITIZERS)' $(SANITIZED)/bin/python -m pip install \
+	  --quiet --disable-pip-version-check --config-settings=build-dir=build/sanitized '.[test]'
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so):$$(gcc -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  $(SANITIZED)/bin/python -m pytest tests/test_native.py tests/test_features.py -p no:cacheprovider
 
 lint: $(VENV)/.installed-dev ## check style
 	$(BIN)/ruff check .
@@ -48,4 +64,4 @@ bias: $(VENV)/.installed ## measure the biases that the docstrings quote
 	$(BIN)/python benchmarks/bias.py
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SANITIZED) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,8 +14,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from quadfeat import QuadratureFeatures, transform_into
-from quadfeat import features as features_module
+from quadfeat import QuadratureFeatures, _core, transform_into
 from quadfeat.features import as_rule
 from quadfeat.kernels import (
     ArcCosine,
@@ -138,8 +137,17 @@ def test_float32_in_float32_out_and_the_same_nodes(kernel, rule):
     assert single.dtype == np.float32
     assert double.dtype == np.float64
     # A step may fall on either side where its argument is zero to rounding.
-    same = np.isclose(single, double, atol=1e-4 * np.abs(double).max())
-    assert same.mean() > 0.999
+    arguments = X * kernel.input_factor(5) @ features.nodes_.frequencies().T
+    clear = (np.abs(arguments) > 1e-4).all(axis=0)
+    assert clear.mean() > 0.7
+    columns = np.repeat(clear, 2)[: 200 - features.nodes_.has_origin_column]
+    if isinstance(kernel, PointwiseNonlinear):  # an odd function has one column a node
+        columns = clear
+    np.testing.assert_allclose(
+        single[:, : len(columns)][:, columns],
+        double[:, : len(columns)][:, columns],
+        atol=1e-4 * np.abs(double).max(),
+    )
     refitted = clone(features).fit(X.astype(np.float32))
     np.testing.assert_array_equal(refitted.nodes_.radii, features.nodes_.radii)
 
@@ -176,7 +184,8 @@ def test_a_seed_gives_the_same_features_and_other_seeds_others():
 def test_threads_batches_and_splits_do_not_matter(rule, monkeypatch):
     features = fitted(rule=rule)
     expected = features.transform(X)
-    monkeypatch.setattr(features_module, "_ENTRIES_PER_BATCH", 1500)  # seven rows at a time
+    monkeypatch.setattr(_core, "ENTRIES_PER_BATCH", 1500)  # seven rows at a time
+    monkeypatch.setattr(_core, "ENTRIES_PER_THREAD", 1)
     for n_jobs in (None, 1, 2, 5, -1):
         np.testing.assert_allclose(
             features.set_params(n_jobs=n_jobs).transform(X), expected, atol=1e-14

@@ -245,15 +245,6 @@ def test_projection_is_the_product_with_the_dense_directions(directions, rotatio
         np.testing.assert_allclose(np.linalg.norm(dense, axis=1), 1.0)
 
 
-def test_wide_maps_never_make_the_dense_matrix():
-    nodes = SphericalRadial(origin="signed").draw(
-        2000, 4002, Gaussian(1.0), np.random.default_rng(0)
-    )
-    X = np.random.default_rng(1).standard_normal((3, 2000))
-    np.testing.assert_allclose(nodes.arguments(X), X @ nodes.frequencies().T, atol=1e-10)
-    assert nodes._frequencies_if_faster is None
-
-
 def test_orf_is_orthogonal_within_blocks_with_chi_radii():
     d = 6
     nodes = as_rule("orf").draw(d, 4 * d, Gaussian(1.0), np.random.default_rng(0))

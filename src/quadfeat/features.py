@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
+from quadfeat._core import CompiledMap, compile_map, n_threads
 from quadfeat._validation import Array
 from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.rotations import Haar, Hadamard
@@ -46,10 +46,6 @@ _NAMED: dict[str, Callable[[], Rule]] = {
     "gauss-hermite": GaussHermite,
     "fastfood": Fastfood,
 }
-
-# How many entries of the output are computed at once: enough to make NumPy's overhead small, few
-# enough to keep intermediate arrays small beside the result.
-_ENTRIES_PER_BATCH = 2**20
 
 
 def as_rule(rule: Rule | str) -> Rule:
@@ -186,6 +182,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.kernel_ = kernel
         self.rule_ = rule
         self._n_features_out = n_components
+        self._compiled: dict[Any, CompiledMap] = {}  # by dtype, made when first used
         return self
 
     def transform(self, X: Any) -> Array:
@@ -246,26 +243,16 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return validate_data(self, X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, reset=False)
 
     def _write(self, X: Any, out: Array) -> None:
-        """Write the features of validated ``X`` into ``out``, a batch of rows at a time."""
+        """Write the features of validated ``X`` into ``out``."""
         self._check_range(X)
-        factor = self.kernel_.input_factor(self.n_features_in_)
+        compiled = self._compiled.get(X.dtype)
+        if compiled is None:
+            compiled = self._compiled[X.dtype] = compile_map(self.nodes_, self.kernel_, X.dtype)
+        compiled.write(X, out, n_threads(self.n_jobs))
 
-        def write_batch(rows: slice) -> None:
-            batch = X[rows].toarray() if sparse.issparse(X) else X[rows]
-            # In float64, where neither the factor nor the data can overflow, then as X was.
-            scaled = np.multiply(batch, factor, dtype=np.float64).astype(X.dtype)
-            self.nodes_.write_features(scaled, self.kernel_, out[rows])
-
-        # The batches do not depend on the number of threads, so neither does the result.
-        widest = max(self._n_features_out, self.n_features_in_)
-        batches = gen_batches(X.shape[0], max(1, _ENTRIES_PER_BATCH // widest))
-        if effective_n_jobs(check.check_n_jobs(self.n_jobs)) == 1:
-            for rows in batches:
-                write_batch(rows)
-        else:
-            Parallel(n_jobs=self.n_jobs, backend="threading")(
-                delayed(write_batch)(rows) for rows in batches
-            )
+    def __getstate__(self) -> dict[str, Any]:
+        # What can be computed again is not worth pickling.
+        return super().__getstate__() | ({"_compiled": {}} if hasattr(self, "_compiled") else {})
 
     def _check_range(self, X: Any) -> None:
         """Refuse data on which an argument or a feature would overflow the dtype."""

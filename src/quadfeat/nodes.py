@@ -15,12 +15,6 @@ from quadfeat.kernels import Kernel
 from quadfeat.nonlinearities import Fourier
 from quadfeat.rotations import DrawnMatrices, pad
 
-# Up to this width a dense matrix of nodes is made, if it has no more than so many entries: the
-# product with it beats NumPy's structured one (benchmarks/projection.py finds the crossing between
-# 2048 and 4096 columns; the limit is lower because making the matrix takes time and memory).
-DENSE_UP_TO = 1024
-DENSE_ENTRIES = 2**23
-
 
 class Directions(ABC):
     """Where the nodes point. Immutable."""
@@ -36,10 +30,9 @@ class Directions(ABC):
     def dense(self) -> Float64Array:
         """Return the directions as the rows of a matrix, shape (count, d)."""
 
-    @property
-    @abstractmethod
-    def is_structured(self) -> bool:
-        """Whether ``project`` has a faster way than the product with ``dense()``."""
+    def structure(self) -> dict[str, Any] | None:
+        """Return what the native core has to know to compute ``project``, if it can."""
+        return None
 
     def longest(self) -> float:
         """Return the length of the longest direction."""
@@ -51,7 +44,6 @@ class DenseDirections(Directions):
     """Directions held as the rows of a matrix (of any length: they may be whole frequencies)."""
 
     matrix: Float64Array
-    is_structured = False
 
     def __post_init__(self) -> None:
         self.matrix.flags.writeable = False
@@ -86,7 +78,16 @@ class TurnedVertices(Directions):
     simplex: bool
     d: int
     count: int
-    is_structured = True
+
+    def structure(self) -> dict[str, Any] | None:
+        matrices = self.matrices.structure()
+        if matrices is None:
+            return None
+        return matrices | {
+            "simplex": self.simplex,
+            "size": self.matrices.size,
+            "n_blocks": self.matrices.count,
+        }
 
     def dense(self) -> Float64Array:
         return np.ascontiguousarray(self.project(np.eye(self.d)).T)
@@ -142,23 +143,9 @@ class Nodes:
 
     def arguments(self, X: Array) -> Array:
         """Return the inner products ``w_j . x`` of nodes and scaled rows, (n_rows, n_nodes)."""
-        if self._frequencies_if_faster is not None:
-            return X @ self._frequencies_if_faster.T.astype(X.dtype, copy=False)
         arguments = self.directions.project(X)
         arguments *= self.radii.astype(X.dtype)
         return arguments
-
-    @cached_property
-    def _frequencies_if_faster(self) -> Float64Array | None:
-        """The nodes as a matrix, where a dense product beats the structured one in NumPy."""
-        d, n_nodes = self.directions.d, len(self.radii)
-        if self.directions.is_structured and d <= DENSE_UP_TO and d * n_nodes <= DENSE_ENTRIES:
-            return self.frequencies()
-        return None
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What can be computed again is not worth pickling.
-        return {k: v for k, v in self.__dict__.items() if k != "_frequencies_if_faster"}
 
     @cached_property
     def longest(self) -> float:
@@ -181,18 +168,27 @@ class Nodes:
         The columns of the nodes come first, in the order that
         :func:`quadfeat._reference.write_features` describes; the origin's column is the last.
         """
+        self.write_columns(self.arguments(X), kernel, out)
+
+    def write_columns(self, arguments: Array, kernel: Kernel, out: Array) -> None:
+        """Write the features of rows whose inner products with the nodes are ``arguments``."""
         reference.write_features(
-            self.arguments(X),
+            arguments,
             kernel.nonlinearity,
-            self.amplitudes(kernel).astype(X.dtype),
+            self.amplitudes(kernel).astype(arguments.dtype),
             reflected=self.reflected,
             last_is_single=self.last_is_single,
             phase=self.phase,
             out=out[:, :-1] if self.has_origin_column else out,
         )
         if self.has_origin_column:
-            value = np.sqrt(kernel.constant * self.origin_weight) * kernel.nonlinearity.at_zero
-            out[:, -1] = value
+            out[:, -1] = self.origin_feature(kernel)
+
+    def origin_feature(self, kernel: Kernel) -> float:
+        """Return the value of the origin's column, or 0 if there is none."""
+        if not self.has_origin_column:
+            return 0.0
+        return float(np.sqrt(kernel.constant * self.origin_weight)) * kernel.nonlinearity.at_zero
 
     def origin_correction(self, kernel: Kernel) -> float:
         """Return what the columns lack of the estimate: ``c omega_0 phi(0)^2`` if not a column."""

@@ -1,0 +1,87 @@
+"""Where one way to compute features overtakes another: the constants of ``quadfeat._core``.
+
+Times, interleaved and best of several, on one thread: a dense product in the native core against
+the butterflies (``DENSE_UP_TO``), the same against a product by BLAS for nodes without structure
+(``TILES_UP_TO``), and NumPy's own dense and structured products (``NUMPY_DENSE_UP_TO``).
+
+    python benchmarks/crossover.py [--repeats 7]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from quadfeat import _core
+from quadfeat._core import BatchedMap, CompiledMap, FusedMap, _native_map
+from quadfeat._validation import Array
+from quadfeat.kernels import Gaussian
+from quadfeat.rules import MonteCarlo, Rule, SphericalRadial
+
+ENTRIES = 2**21  # of the output, so that every line is about as much work
+
+
+def best(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return the best time of each way in milliseconds, measured in turns."""
+    times = dict.fromkeys(ways, float("inf"))
+    for _ in range(repeats):
+        for name, work in ways.items():
+            start = time.perf_counter()
+            work()
+            times[name] = min(times[name], 1e3 * (time.perf_counter() - start))
+    return times
+
+
+def table(title: str, rule: Rule, widths: tuple[int, ...], repeats: int) -> None:
+    """Print the times of all ways to compute features of a rule."""
+    print(f"\n{title}")
+    kernel = Gaussian(0.5)
+    for d in widths:
+        n_columns = 4 * (d + 1)
+        nodes = rule.draw(d, n_columns, kernel, np.random.default_rng(0))
+        n_rows = ENTRIES // n_columns
+        X = np.random.default_rng(1).standard_normal((n_rows, d)).astype(np.float32)
+        out: Array = np.empty((n_rows, n_columns), dtype=np.float32)
+        ones, dtype = np.ones(d), np.dtype(np.float32)
+        maps: dict[str, CompiledMap] = {
+            "core, dense": FusedMap(_native_map(nodes, kernel, ones, dtype, structured=False)),
+            "BLAS": BatchedMap(nodes, kernel, ones, dtype, structured=False),
+        }
+        if nodes.directions.structure() is not None:
+            structured = _native_map(nodes, kernel, ones, dtype, structured=True)
+            maps["core, structured"] = FusedMap(structured)
+        ways: dict[str, Callable[[], object]] = {
+            name: partial(compiled.write, X, out, 1) for name, compiled in maps.items()
+        }
+        if nodes.directions.structure() is not None:
+            matrix = nodes.frequencies().T.astype(dtype)
+            ways["NumPy, dense product"] = partial(np.matmul, X, matrix)
+            ways["NumPy, structured product"] = partial(nodes.arguments, X)
+        times = best(ways, repeats)
+        print(f"d = {d:5d}  " + "  ".join(f"{name} {t:.2f} ms" for name, t in times.items()))
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=7, help="take the best of so many")
+    repeats = parser.parse_args().repeats
+    if _core.CORE == "numpy":
+        raise SystemExit("quadfeat was installed without its native core: nothing to compare.")
+    with threadpool_limits(1):
+        table(
+            "SR(3,3) with butterflies, float32",
+            SphericalRadial(origin="signed"),
+            (4, 8, 16, 24, 32, 48, 64, 256, 1024, 2048),
+            repeats,
+        )
+        table("random Fourier features, float32", MonteCarlo(), (8, 32, 64, 128, 256, 512), repeats)
+
+
+if __name__ == "__main__":
+    main()

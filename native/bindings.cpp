@@ -1,0 +1,227 @@
+// The only file that knows Python.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace quadfeat {
+namespace {
+
+std::vector<const Core*> supported_cores() {
+    std::vector<const Core*> cores;
+#ifdef QUADFEAT_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512cd"))
+        cores.push_back(&v4::core);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2"))
+        cores.push_back(&v3::core);
+#endif
+    cores.push_back(&baseline::core);
+    return cores;
+}
+
+const Core& find_core(const std::string& name) {
+    for (const Core* core : supported_cores())
+        if (name == core->name) return *core;
+    throw nb::value_error(("this machine has no core named '" + name + "'").c_str());
+}
+
+template <class Enum>
+Enum choose(const std::string& name, std::initializer_list<std::pair<const char*, Enum>> choices) {
+    for (const auto& [choice, value] : choices)
+        if (name == choice) return value;
+    throw nb::value_error(("unknown name '" + name + "'").c_str());
+}
+
+template <class T>
+using Values = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::vector<T> copy(const Values<T>& values, std::size_t expected, const char* name) {
+    if (values.size() != expected)
+        throw nb::value_error((std::string(name) + " has " + std::to_string(values.size()) +
+                               " entries, not " + std::to_string(expected))
+                                  .c_str());
+    return std::vector<T>(values.data(), values.data() + values.size());
+}
+
+// A strided matrix through the buffer protocol, which unlike DLPack allows any byte strides.
+template <class T, class Byte>
+class Buffer {
+public:
+    Buffer(nb::handle object, const char* name) {
+        const int flags = PyBUF_STRIDES | PyBUF_FORMAT |
+                          (std::is_const_v<Byte> ? PyBUF_SIMPLE : PyBUF_WRITABLE);
+        if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
+        const std::string format = view_.format ? view_.format : "";
+        const std::string expected = std::is_same_v<T, float> ? "f" : "d";
+        if (view_.ndim != 2 || (format != expected && format != "=" + expected &&
+                                format != "@" + expected)) {
+            PyBuffer_Release(&view_);
+            throw nb::value_error((std::string(name) + " is not a matrix of the map's dtype").c_str());
+        }
+    }
+    ~Buffer() { PyBuffer_Release(&view_); }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+
+    Matrix<Byte> matrix() const {
+        return {static_cast<Byte*>(view_.buf), static_cast<std::size_t>(view_.shape[0]),
+                static_cast<std::size_t>(view_.shape[1]), view_.strides[0], view_.strides[1]};
+    }
+
+private:
+    Py_buffer view_{};
+};
+
+// A fitted map with copies of all it needs, checked once, so that transforming it cannot go wrong.
+template <class T>
+class Map {
+public:
+    Map(const std::string& structure, const std::string& phi, bool simplex, bool reflected,
+        bool last_is_single, std::size_t d, std::size_t size, std::size_t n_blocks,
+        std::size_t rounds, const Values<T>& matrix, const Values<T>& cosines,
+        const Values<T>& sines, const Values<T>& diagonals,
+        const Values<std::int32_t>& permutations, const Values<T>& factors,
+        const Values<T>& radii, const Values<T>& amplitudes, T phase, bool has_origin, T origin) {
+        plan_.structure = choose<Structure>(structure, {{"given", Structure::given},
+                                                        {"dense", Structure::dense},
+                                                        {"butterfly", Structure::butterfly},
+                                                        {"hadamard", Structure::hadamard}});
+        plan_.phi = choose<Phi>(phi, {{"fourier", Phi::fourier},
+                                      {"step", Phi::step},
+                                      {"ramp", Phi::ramp},
+                                      {"squared_ramp", Phi::squared_ramp},
+                                      {"identity", Phi::identity}});
+        plan_.simplex = simplex;
+        plan_.reflected = reflected;
+        plan_.last_is_single = last_is_single;
+        plan_.d = d;
+        plan_.size = size;
+        plan_.n_blocks = n_blocks;
+        plan_.rounds = rounds;
+        plan_.n_nodes = radii.size();
+        plan_.phase = phase;
+        plan_.has_origin = has_origin;
+        plan_.origin = origin;
+
+        const bool is_butterfly = plan_.structure == Structure::butterfly;
+        const bool is_hadamard = plan_.structure == Structure::hadamard;
+        const bool is_dense = plan_.structure == Structure::dense;
+        const std::size_t directions = (is_butterfly || is_hadamard)
+                                           ? n_blocks * (size + simplex)
+                                           : (is_dense ? plan_.n_nodes : d);
+        if (d == 0 || size < d || plan_.n_nodes == 0 || plan_.n_nodes > directions ||
+            (is_hadamard && (size & (size - 1))) || (!is_hadamard && size != d))
+            throw nb::value_error("the shape of the map is not consistent");
+
+        const std::size_t all = n_blocks * rounds;
+        matrix_ = copy(matrix, is_dense ? plan_.n_nodes * d : 0, "matrix");
+        cosines_ = copy(cosines, is_butterfly ? all * (size - 1) : 0, "cosines");
+        sines_ = copy(sines, is_butterfly ? all * (size - 1) : 0, "sines");
+        diagonals_ = copy(diagonals, is_hadamard ? all * size : 0, "diagonals");
+        const bool permuted = is_butterfly || (is_hadamard && permutations.size());
+        permutations_ = copy(permutations, permuted ? all * size : 0, "permutations");
+        for (const std::int32_t index : permutations_)
+            if (index < 0 || static_cast<std::size_t>(index) >= size)
+                throw nb::value_error("permutations has an entry out of range");
+        factors_ = copy(factors, d, "factors");
+        radii_ = copy(radii, plan_.n_nodes, "radii");
+        amplitudes_ = copy(amplitudes, plan_.n_nodes, "amplitudes");
+        for (std::size_t i = 0; simplex && i < size; ++i) {
+            const double rest = static_cast<double>(size - i), p = static_cast<double>(size);
+            below_.push_back(static_cast<T>(std::sqrt((p + 1) / (p * rest * (rest + 1)))));
+            on_.push_back(static_cast<T>(std::sqrt((p + 1) * rest / (p * (rest + 1)))));
+        }
+
+        plan_.matrix = matrix_.data();
+        plan_.cosines = cosines_.data();
+        plan_.sines = sines_.data();
+        plan_.diagonals = diagonals_.data();
+        plan_.permutations = permuted ? permutations_.data() : nullptr;
+        plan_.below = below_.data();
+        plan_.on = on_.data();
+        plan_.factors = factors_.data();
+        plan_.radii = radii_.data();
+        plan_.amplitudes = amplitudes_.data();
+    }
+    Map(const Map&) = delete;
+    Map& operator=(const Map&) = delete;
+
+    void transform(nb::handle X, nb::handle out, std::size_t n_threads,
+                   const std::string& core_name) const {
+        const Buffer<T, const char> from(X, "X");
+        const Buffer<T, char> to(out, "out");
+        const Matrix<const char> rows = from.matrix();
+        const Matrix<char> features = to.matrix();
+        if (rows.columns != plan_.d || features.rows != rows.rows ||
+            features.columns != plan_.n_columns())
+            throw nb::value_error("X and out do not have the shape of the map");
+        const Core& core = find_core(core_name);
+        bool interrupted = false;
+        const ShouldStop should_stop = [&] {
+            nb::gil_scoped_acquire acquire;
+            return interrupted = PyErr_CheckSignals() != 0;
+        };
+        bool finished;
+        {
+            nb::gil_scoped_release release;
+            if constexpr (std::is_same_v<T, float>)
+                finished = core.transform_float(plan_, rows, features, n_threads, should_stop);
+            else
+                finished = core.transform_double(plan_, rows, features, n_threads, should_stop);
+        }
+        if (interrupted) throw nb::python_error();
+        if (!finished) throw std::runtime_error("the transform was stopped");
+    }
+
+private:
+    Plan<T> plan_{};
+    std::vector<T> matrix_, cosines_, sines_, diagonals_, below_, on_, factors_, radii_, amplitudes_;
+    std::vector<std::int32_t> permutations_;
+};
+
+template <class T>
+void bind_map(nb::module_& module, const char* name) {
+    nb::class_<Map<T>>(module, name)
+        .def(nb::init<const std::string&, const std::string&, bool, bool, bool, std::size_t,
+                      std::size_t, std::size_t, std::size_t, const Values<T>&, const Values<T>&,
+                      const Values<T>&, const Values<T>&, const Values<std::int32_t>&,
+                      const Values<T>&, const Values<T>&, const Values<T>&, T, bool, T>(),
+             nb::kw_only(), "structure"_a, "phi"_a, "simplex"_a, "reflected"_a, "last_is_single"_a,
+             "d"_a, "size"_a, "n_blocks"_a, "rounds"_a, "matrix"_a, "cosines"_a, "sines"_a,
+             "diagonals"_a, "permutations"_a, "factors"_a, "radii"_a, "amplitudes"_a, "phase"_a,
+             "has_origin"_a, "origin"_a)
+        .def("transform", &Map<T>::transform, "X"_a, "out"_a, "n_threads"_a, "core"_a);
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+    module.doc() = "Feature maps in one pass over the rows.";
+    module.def(
+        "cores",
+        [] {
+            std::vector<std::string> names;
+            for (const Core* core : supported_cores()) names.emplace_back(core->name);
+            return names;
+        },
+        "The builds of the core that this machine can run, the fastest first.");
+    bind_map<float>(module, "MapFloat32");
+    bind_map<double>(module, "MapFloat64");
+}
+
+}  // namespace quadfeat

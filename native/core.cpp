@@ -1,0 +1,51 @@
+// Compiled once for each instruction set; QUADFEAT_ISA names the namespace of this one.
+#include "core.hpp"
+#include "threads.hpp"
+#include "tile.hpp"
+
+namespace quadfeat::QUADFEAT_ISA {
+
+namespace {
+
+template <class T, Phi phi, bool reflected>
+bool transform_with(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<char>& out,
+                    std::size_t n_threads, const ShouldStop& should_stop) {
+    const std::size_t n_tiles = (X.rows + lanes<T> - 1) / lanes<T>;
+    return share_tiles(n_tiles, n_threads, should_stop, [&] {
+        return [&, work = Workspace<T>(plan)](std::size_t tile) mutable {
+            transform_tile<T, phi, reflected>(plan, X, out, tile, work);
+        };
+    });
+}
+
+template <class T>
+bool transform(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<char>& out,
+               std::size_t n_threads, const ShouldStop& should_stop) {
+    const auto with = [&](auto run) { return run(plan, X, out, n_threads, should_stop); };
+    const bool reflected = plan.reflected;
+    switch (plan.phi) {
+        case Phi::fourier:
+            return with(transform_with<T, Phi::fourier, false>);
+        case Phi::step:
+            return with(reflected ? transform_with<T, Phi::step, true>
+                                  : transform_with<T, Phi::step, false>);
+        case Phi::ramp:
+            return with(reflected ? transform_with<T, Phi::ramp, true>
+                                  : transform_with<T, Phi::ramp, false>);
+        case Phi::squared_ramp:
+            return with(reflected ? transform_with<T, Phi::squared_ramp, true>
+                                  : transform_with<T, Phi::squared_ramp, false>);
+        case Phi::identity:
+            return with(transform_with<T, Phi::identity, false>);
+    }
+    return false;
+}
+
+#define QUADFEAT_TEXT_(x) #x
+#define QUADFEAT_TEXT(x) QUADFEAT_TEXT_(x)
+
+}  // namespace
+
+extern const Core core{QUADFEAT_TEXT(QUADFEAT_ISA), transform<float>, transform<double>};
+
+}  // namespace quadfeat::QUADFEAT_ISA

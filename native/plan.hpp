@@ -1,0 +1,57 @@
+// What a fitted map is to the core: plain pointers, owned by the caller.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quadfeat {
+
+enum class Structure { given, dense, butterfly, hadamard };
+enum class Phi { fourier, step, ramp, squared_ramp, identity };
+
+template <class T>
+struct Plan {
+    Structure structure;  // how inner products with the directions are computed
+    Phi phi;              // what is applied to them
+    bool simplex;         // whether blocks are simplices (d + 1 directions) or orthoplexes
+    bool reflected;       // whether each node has a second column, phi(-argument)
+    bool last_is_single;  // whether the last node lacks its second column
+
+    std::size_t d;        // width of the rows
+    std::size_t size;     // width of the matrices: d, or the next power of two
+    std::size_t n_blocks;
+    std::size_t rounds;
+    std::size_t n_nodes;
+
+    const T* matrix;                   // dense: (n_nodes, d)
+    const T* cosines;                  // butterfly: (n_blocks, rounds, size - 1)
+    const T* sines;                    // butterfly: (n_blocks, rounds, size - 1)
+    const T* diagonals;                // hadamard: (n_blocks, rounds, size)
+    const std::int32_t* permutations;  // both: (n_blocks, rounds, size), or null for none
+    const T* below;                    // simplex: (size,)
+    const T* on;                       // simplex: (size,)
+
+    const T* factors;     // (d,): what the columns of X are multiplied by
+    const T* radii;       // (n_nodes,): of arguments; in half turns for fourier
+    const T* amplitudes;  // (n_nodes,)
+    T phase;              // of a last cosine that stands alone, in half turns
+    bool has_origin;
+    T origin;  // value of the last column, if there is one
+
+    std::size_t n_columns() const {
+        const bool pairs = phi == Phi::fourier || reflected;
+        return n_nodes * (pairs ? 2 : 1) - last_is_single + has_origin;
+    }
+};
+
+// Any strided matrix; strides in bytes, since rows need not be aligned to their dtype.
+template <class Byte>
+struct Matrix {
+    Byte* data;
+    std::size_t rows;
+    std::size_t columns;
+    std::ptrdiff_t row_stride;
+    std::ptrdiff_t column_stride;
+};
+
+}  // namespace quadfeat

@@ -1,0 +1,304 @@
+"""Which implementation computes features: the native core, or NumPy where that was not built.
+
+A fitted map is compiled for a dtype into an object that writes features. The only choice it makes
+by speed, a dense product or a structured one, and whose, is made here from the constants below,
+which ``benchmarks/crossover.py`` measures.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy import sparse
+from sklearn.utils import gen_batches
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+
+from quadfeat import _validation as check
+from quadfeat._validation import Array, Float64Array
+from quadfeat.kernels import Kernel
+from quadfeat.nodes import Nodes
+from quadfeat.nonlinearities import Fourier, Ramp
+
+_native: Any
+try:
+    from quadfeat import _native
+except ImportError:  # not built: see CMakeLists.txt
+    _native = None
+
+# Up to this width the native core multiplies by a dense matrix of nodes even where they have
+# structure, and instead of BLAS where they have none.
+DENSE_UP_TO = 16
+TILES_UP_TO = 128
+
+# Up to this width NumPy's product with a dense matrix beats its structured one; the matrix is made
+# if it has no more than so many entries.
+NUMPY_DENSE_UP_TO = 1024
+NUMPY_DENSE_ENTRIES = 2**23
+
+# Names of the native core for powers of the ramp.
+RAMPS = ("step", "ramp", "squared_ramp")
+
+# Factors of the input beyond this, or below its inverse, may overflow float32.
+SMALLEST_FACTOR = 1e-30
+
+# Entries of the output computed at once where NumPy has a part in it.
+ENTRIES_PER_BATCH = 2**20
+
+# Below so many entries of the output, starting threads takes longer than the work.
+ENTRIES_PER_THREAD = 2**15
+
+
+def _choose_core() -> str:
+    """Return the name of the core to use: the one that QUADFEAT_CORE names, or the fastest."""
+    built = [*_native.cores(), "numpy"] if _native is not None else ["numpy"]
+    wanted = os.environ.get("QUADFEAT_CORE")
+    if wanted is not None:
+        return check.check_choice(wanted, "QUADFEAT_CORE", built)
+    if _native is None:
+        warnings.warn(
+            "quadfeat was installed without its native core, so transforms run in NumPy, several "
+            "times slower: install it again where a C++ compiler (GCC 12 or Clang 9, or newer) is.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return built[0]
+
+
+CORE = _choose_core()
+
+
+def show_config() -> None:
+    """Print what computes features here: the core in use, and what it could have been.
+
+    Examples
+    --------
+    >>> import quadfeat
+    >>> quadfeat.show_config()
+    quadfeat ...
+    """
+    from quadfeat import __version__
+
+    built = [*_native.cores(), "numpy"] if _native is not None else ["numpy"]
+    print(f"quadfeat   {__version__}")
+    print(f"core       {CORE} (this machine can run: {', '.join(built)})")
+    print(f"threads    {n_threads(-1)} with n_jobs=-1")
+    print(f"machine    {platform.machine()}, {platform.system()}")
+    print(f"python     {platform.python_version()}, numpy {np.__version__}")
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Return how many threads ``n_jobs`` stands for, within cgroup's and threadpoolctl's limits."""
+    n_jobs = check.check_n_jobs(n_jobs)
+    if n_jobs is not None and n_jobs < 0:
+        return max(1, min(effective_n_jobs(n_jobs), _openmp_effective_n_threads(n_jobs)))
+    return effective_n_jobs(n_jobs)
+
+
+class CompiledMap(Protocol):
+    """Writes the features of rows in the dtype it was compiled for."""
+
+    def write(self, X: Any, out: Array, n_threads: int) -> None:
+        """Write the features of a dense or CSR matrix into ``out``."""
+
+
+def compile_map(nodes: Nodes, kernel: Kernel, dtype: Any) -> CompiledMap:
+    """Return what computes the features of ``nodes`` for this kernel and dtype."""
+    if CORE == "numpy":
+        return NumpyMap(nodes, kernel, dtype)
+    d = nodes.directions.d
+    factors = np.broadcast_to(kernel.input_factor(d), d)
+    # In float32 a factor may be out of range where its product with the data is not.
+    in_range = (factors == 0) | ((factors > SMALLEST_FACTOR) & (factors < 1 / SMALLEST_FACTOR))
+    if not in_range.all():
+        return PrescaledMap(_compile_native(nodes, kernel, np.ones(d), dtype), factors)
+    return _compile_native(nodes, kernel, factors, dtype)
+
+
+def _compile_native(nodes: Nodes, kernel: Kernel, factors: Float64Array, dtype: Any) -> CompiledMap:
+    d = nodes.directions.d
+    structured = nodes.directions.structure() is not None and d > DENSE_UP_TO
+    in_core = structured or d <= TILES_UP_TO
+    if in_core and isinstance(kernel.nonlinearity, (Fourier, Ramp)):
+        return FusedMap(_native_map(nodes, kernel, factors, dtype, structured=structured))
+    return BatchedMap(nodes, kernel, factors, dtype, structured=structured)
+
+
+class NumpyMap:
+    """Everything in NumPy, batches of rows shared out to threads."""
+
+    def __init__(self, nodes: Nodes, kernel: Kernel, dtype: Any) -> None:
+        self.nodes = nodes
+        self.kernel = kernel
+        self.factor = kernel.input_factor(nodes.directions.d)
+        self.matrix = None
+        entries = nodes.directions.d * len(nodes.radii)
+        if nodes.directions.d <= NUMPY_DENSE_UP_TO and entries <= NUMPY_DENSE_ENTRIES:
+            self.matrix = nodes.frequencies().T.astype(dtype)
+
+    def write(self, X: Any, out: Array, n_threads: int) -> None:
+        def write_batch(rows: slice) -> None:
+            scaled = _scaled(X[rows], self.factor)
+            if self.matrix is None:
+                self.nodes.write_features(scaled, self.kernel, out[rows])
+            else:
+                self.nodes.write_columns(scaled @ self.matrix, self.kernel, out[rows])
+
+        # The batches do not depend on the number of threads, so neither does the result.
+        batches = _batches(X, out)
+        if n_threads == 1:
+            for rows in batches:
+                write_batch(rows)
+        else:
+            Parallel(n_jobs=n_threads, backend="threading")(
+                delayed(write_batch)(rows) for rows in batches
+            )
+
+
+class PrescaledMap:
+    """Rows are scaled in float64, then handed to a map that does not scale them."""
+
+    def __init__(self, unscaled: CompiledMap, factors: Float64Array) -> None:
+        self.unscaled = unscaled
+        self.factors = factors
+
+    def write(self, X: Any, out: Array, n_threads: int) -> None:
+        for rows in _batches(X, out):
+            self.unscaled.write(_scaled(X[rows], self.factors), out[rows], n_threads)
+
+
+class FusedMap:
+    """From rows to features in one native pass."""
+
+    def __init__(self, native_map: Any) -> None:
+        self.map = native_map
+
+    def write(self, X: Any, out: Array, n_threads: int) -> None:
+        threads = _enough_threads(out, n_threads)
+        if sparse.issparse(X):
+            for rows in _batches(X, out):
+                self.map.transform(X[rows].toarray(), out[rows], threads, CORE)
+        else:
+            self.map.transform(X, out, threads, CORE)
+
+
+class BatchedMap:
+    """Arguments first, a batch of rows at a time, then the features of them.
+
+    For what the native core cannot do, a user's function of the arguments, and for what BLAS does
+    better, products with large dense matrices.
+    """
+
+    def __init__(
+        self, nodes: Nodes, kernel: Kernel, factors: Float64Array, dtype: Any, *, structured: bool
+    ) -> None:
+        self.nodes = nodes
+        self.kernel = kernel
+        self.arguments = None
+        if structured:
+            self.arguments = _native_map(nodes, None, factors, dtype, structured=True)
+        else:
+            self.matrix = (nodes.frequencies() * factors).T.astype(dtype)
+        self.features = None
+        if isinstance(kernel.nonlinearity, (Fourier, Ramp)):
+            self.features = _native_map(nodes, kernel, factors, dtype, structured=None)
+
+    def write(self, X: Any, out: Array, n_threads: int) -> None:
+        threads = _enough_threads(out, n_threads)
+        for rows in _batches(X, out):
+            batch = X[rows].toarray() if sparse.issparse(X) else X[rows]
+            if self.arguments is not None:
+                arguments = np.empty((batch.shape[0], len(self.nodes.radii)), dtype=out.dtype)
+                self.arguments.transform(batch, arguments, threads, CORE)
+            else:
+                arguments = batch @ self.matrix
+            if self.features is not None:
+                self.features.transform(arguments, out[rows], threads, CORE)
+            else:
+                self.nodes.write_columns(arguments, self.kernel, out[rows])
+
+
+def _native_map(
+    nodes: Nodes,
+    kernel: Kernel | None,
+    factors: Float64Array,
+    dtype: Any,
+    *,
+    structured: bool | None,
+) -> Any:
+    """Return a native map.
+
+    ``structured`` says how it comes by its arguments: by the structure of the nodes, by a dense
+    product, or, if ``None``, they are its input. Without a kernel they are also its output.
+    """
+    n_nodes, d = len(nodes.radii), nodes.directions.d
+    empty = np.empty(0, dtype=dtype)
+    parts: dict[str, Any] = {
+        "matrix": empty,
+        "cosines": empty,
+        "sines": empty,
+        "diagonals": empty,
+        "permutations": np.empty(0, dtype=np.int32),
+        "simplex": False,
+        "size": d,
+        "n_blocks": 0,
+        "rounds": 0,
+        "d": d,
+    }
+    radii = nodes.radii
+    if structured is None:
+        parts |= {"structure": "given", "d": n_nodes, "size": n_nodes}
+        factors, radii = np.ones(n_nodes), np.ones(n_nodes)
+    elif structured:
+        parts |= nodes.directions.structure() or {}
+    else:
+        parts |= {"structure": "dense", "matrix": nodes.frequencies() * factors}
+        factors, radii = np.ones(d), np.ones(n_nodes)
+
+    if kernel is None:
+        parts |= {
+            "phi": "identity",
+            "amplitudes": np.ones(n_nodes),
+            "reflected": False,
+            "last_is_single": False,
+            "has_origin": False,
+            "phase": 0.0,
+            "origin": 0.0,
+        }
+    else:
+        phi = kernel.nonlinearity
+        if isinstance(phi, Fourier):
+            radii = radii / np.pi  # the core takes angles in half turns
+        parts |= {
+            "phi": "fourier" if isinstance(phi, Fourier) else RAMPS[phi.homogeneity or 0],
+            "amplitudes": nodes.amplitudes(kernel),
+            "reflected": nodes.reflected,
+            "last_is_single": nodes.last_is_single,
+            "has_origin": nodes.has_origin_column,
+            "phase": nodes.phase / np.pi,
+            "origin": nodes.origin_feature(kernel),
+        }
+    parts |= {"factors": factors, "radii": radii}
+    for name in ("matrix", "cosines", "sines", "diagonals", "factors", "radii", "amplitudes"):
+        parts[name] = np.ascontiguousarray(parts[name], dtype=dtype)
+    make = _native.MapFloat32 if dtype == np.float32 else _native.MapFloat64
+    return make(**parts)
+
+
+def _scaled(rows: Any, factor: Array) -> Array:
+    """Return dense rows times a factor, computed in float64, in their own dtype."""
+    dense = rows.toarray() if sparse.issparse(rows) else rows
+    return np.multiply(dense, factor, dtype=np.float64).astype(rows.dtype)
+
+
+def _batches(X: Any, out: Array) -> Any:
+    """Return slices of rows: few enough to keep intermediate arrays small."""
+    return gen_batches(X.shape[0], max(1, ENTRIES_PER_BATCH // max(X.shape[1], out.shape[1])))
+
+
+def _enough_threads(out: Array, n_threads: int) -> int:
+    return max(1, min(n_threads, out.size // ENTRIES_PER_THREAD))

@@ -1,0 +1,34 @@
+from typing import Any
+
+from numpy.typing import NDArray
+
+def cores() -> list[str]: ...
+
+class MapFloat32:
+    def __init__(
+        self,
+        *,
+        structure: str,
+        phi: str,
+        simplex: bool,
+        reflected: bool,
+        last_is_single: bool,
+        d: int,
+        size: int,
+        n_blocks: int,
+        rounds: int,
+        matrix: NDArray[Any],
+        cosines: NDArray[Any],
+        sines: NDArray[Any],
+        diagonals: NDArray[Any],
+        permutations: NDArray[Any],
+        factors: NDArray[Any],
+        radii: NDArray[Any],
+        amplitudes: NDArray[Any],
+        phase: float,
+        has_origin: bool,
+        origin: float,
+    ) -> None: ...
+    def transform(self, X: Any, out: Any, n_threads: int, core: str) -> None: ...
+
+class MapFloat64(MapFloat32): ...

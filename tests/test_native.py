@@ -1,0 +1,367 @@
+"""The native core against the plain arithmetic: every build of it that this machine can run."""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import erf
+
+import quadfeat
+from quadfeat import QuadratureFeatures, _core
+from quadfeat.features import as_rule
+from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
+from quadfeat.nodes import DenseDirections, Nodes
+from quadfeat.nonlinearities import Fourier, Ramp
+from quadfeat.rules import SphericalRadial
+
+CORES = _core._native.cores() if _core._native is not None else []
+needs_core = pytest.mark.skipif(not CORES, reason="quadfeat was built without its native core")
+
+RULES = {
+    "sr33": SphericalRadial(),
+    "signed": SphericalRadial(origin="signed"),
+    "orthoplex": SphericalRadial(directions="orthoplex", tilt=0.0),
+    "rom": as_rule("rom"),
+    "hadamard simplex": SphericalRadial(rotation=as_rule("rom").rotation),
+    "fastfood": as_rule("fastfood"),
+    "orf": as_rule("orf"),
+    "rff": as_rule("rff"),
+    "unreflected": SphericalRadial(reflect=False),
+}
+STRUCTURED = ["sr33", "signed", "orthoplex", "rom", "hadamard simplex", "fastfood"]
+KERNELS = {
+    "gaussian": Gaussian(0.5),
+    "ard": None,
+    "matern": Matern(2.5, length_scale=2.0),
+    "arccos0": ArcCosine(0),
+    "arccos1": ArcCosine(1),
+    "arccos2": ArcCosine(2),
+    "erf": PointwiseNonlinear(erf),
+}
+
+
+def use(core, monkeypatch):
+    monkeypatch.setattr(_core, "CORE", core)
+    monkeypatch.setattr(_core, "ENTRIES_PER_THREAD", 1)
+
+
+def laid_out(X, layout):
+    """The same values in another place in memory."""
+    if layout == "fortran":
+        return np.asfortranarray(X)
+    if layout == "strided":
+        wide = np.zeros((2 * X.shape[0], 3 * X.shape[1]), dtype=X.dtype)
+        wide[::2, ::3] = X
+        return wide[::2, ::3]
+    if layout == "reversed":
+        return X[::-1, ::-1].copy()[::-1, ::-1]
+    if layout == "unaligned":
+        raw = np.frombuffer(b"\0" + X.tobytes(), dtype=np.uint8)[1:]
+        return raw.view(X.dtype).reshape(X.shape)
+    if layout == "read-only":
+        X = X.copy()
+        X.flags.writeable = False
+    return X
+
+
+@needs_core
+@settings(max_examples=300, deadline=None)
+@given(
+    data=st.data(),
+    core=st.sampled_from(CORES or ["none"]),
+    rule=st.sampled_from(sorted(RULES)),
+    kernel=st.sampled_from(sorted(KERNELS)),
+    d=st.integers(3, 70) | st.sampled_from([128, 200, 300]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    layout=st.sampled_from(["c", "fortran", "strided", "reversed", "unaligned", "read-only"]),
+)
+def test_native_equals_reference(data, core, rule, kernel, d, dtype, layout):
+    n_rows, n_components, n_threads, seed = (
+        data.draw(st.integers(low, high)) for low, high in [(1, 40), (1, 600), (1, 4), (0, 10**6)]
+    )
+    rng = np.random.default_rng(seed)
+    kernel = Gaussian(rng.uniform(0, 1, d)) if kernel == "ard" else KERNELS[kernel]
+    X = rng.standard_normal((n_rows, d)).astype(dtype)
+    X[rng.random(n_rows) < 0.1] = 0.0
+    features = QuadratureFeatures(kernel, rule=RULES[rule], n_components=n_components)
+    nodes = features.set_params(random_state=seed).fit(X).nodes_
+
+    with pytest.MonkeyPatch.context() as patch:
+        use(core, patch)
+        compiled = _core.compile_map(nodes, features.kernel_, np.dtype(dtype))
+        given = np.full((n_rows, n_components), np.nan, dtype=dtype)
+        compiled.write(laid_out(X, layout), given, n_threads)
+
+    # Arguments are right to 4 eps log2(2p) rho |x|, and features to a few eps on top.
+    eps = np.finfo(dtype).eps
+    scaled = X.astype(np.float64) * features.kernel_.input_factor(d)
+    arguments = nodes.arguments(scaled)
+    lengths = np.linalg.norm(nodes.frequencies(), axis=1)
+    if isinstance(nodes.directions, DenseDirections):
+        reach = np.linalg.norm(scaled, axis=1)[:, None] * lengths * np.sqrt(d)
+    else:
+        reach = np.linalg.norm(scaled, axis=1)[:, None] * nodes.radii
+    error = 4 * eps * np.log2(4 * d) * reach
+
+    expected, slack = (np.empty((n_rows, n_components)) for _ in range(2))
+    nodes.write_columns(arguments, features.kernel_, expected)
+    steepness = _Steepness(nodes, features.kernel_)
+    steepness.write(arguments, error, slack, eps)
+    assert not np.isnan(given).any()
+    assert (np.abs(given - expected) <= slack).all()
+
+
+class _Steepness:
+    """How far a feature may be off if its argument is off by so much."""
+
+    def __init__(self, nodes: Nodes, kernel):
+        self.nodes, self.phi = nodes, kernel.nonlinearity
+        self.amplitudes = nodes.amplitudes(kernel)
+        self.origin = nodes.origin_feature(kernel)
+
+    def write(self, arguments, error, out, eps):
+        t = np.abs(arguments)
+        if isinstance(self.phi, Fourier):
+            off = error + 4 * eps * (1 + t)
+        elif isinstance(self.phi, Ramp) and self.phi.order == 0:
+            off = np.where(t <= error, 1.0, 4 * eps)
+        elif isinstance(self.phi, Ramp):
+            off = self.phi.order * (t + error) ** (self.phi.order - 1) * error
+            off = off + 4 * eps * (t + error) ** self.phi.order
+        else:
+            off = 1.2 * error + 8 * eps
+        off = off * self.amplitudes + eps
+        pairs = 2 if isinstance(self.phi, Fourier) or self.nodes.reflected else 1
+        columns = np.repeat(off, pairs, axis=1)
+        if self.nodes.last_is_single:
+            columns = columns[:, :-1]
+        if self.nodes.has_origin_column:
+            columns = np.hstack([columns, np.full((len(t), 1), 4 * eps)])
+        out[...] = columns
+
+
+@needs_core
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+class TestCosineAndSine:
+    def arguments(self, core, dtype, values, monkeypatch):
+        """Cosines and sines of given numbers, as features of unit amplitude."""
+        use(core, monkeypatch)
+        n = len(values)
+        nodes = Nodes(DenseDirections(np.ones((n, 1))), np.ones(n), np.ones(n))
+        native = _core._native_map(nodes, Gaussian(0.5), np.ones(1), dtype, structured=None)
+        out = np.empty((1, 2 * n), dtype=dtype)
+        native.transform(np.asarray(values, dtype=dtype)[None], out, 1, core)
+        return out[0, 0::2], out[0, 1::2]
+
+    def test_error_up_to_10000(self, core, dtype, monkeypatch):
+        t = np.random.default_rng(0).uniform(-1e4, 1e4, 20000).astype(dtype)
+        t = np.concatenate([t, np.linspace(-8, 8, 4001).astype(dtype)])
+        cosine, sine = self.arguments(core, dtype, t, monkeypatch)
+        eps = np.finfo(dtype).eps
+        exact = t.astype(np.float64)
+        # One rounding of the angle to half turns, and two eps of the polynomials.
+        tolerance = eps * np.abs(exact) + 2 * eps
+        assert (np.abs(cosine - np.cos(exact)) <= tolerance).all()
+        assert (np.abs(sine - np.sin(exact)) <= tolerance).all()
+
+    def test_sane_beyond(self, core, dtype, monkeypatch):
+        t = np.geomspace(1e4, 1e30, 3000) * np.resize([1, -1], 3000)
+        bound = 1 + 4 * np.finfo(dtype).eps
+        for values in self.arguments(core, dtype, t, monkeypatch):
+            assert (np.abs(values) <= bound).all()  # nan is not
+
+
+@needs_core
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("kernel", ["gaussian", "arccos0", "arccos1"])
+@pytest.mark.parametrize("rule", STRUCTURED)
+@pytest.mark.parametrize("d", [7, 100])
+def test_the_same_bits_for_any_threads_split_and_layout(core, kernel, rule, d, monkeypatch):
+    use(core, monkeypatch)
+    for dtype in (np.float32, np.float64):
+        X = np.random.default_rng(0).standard_normal((53, d)).astype(dtype)
+        features = QuadratureFeatures(
+            KERNELS[kernel], rule=RULES[rule], n_components=333, random_state=0
+        ).fit(X)
+        expected = features.transform(X)
+        for n_jobs in (1, 2, 5):
+            features.set_params(n_jobs=n_jobs)
+            pieces = [features.transform(piece) for piece in np.array_split(X, 7)]
+            np.testing.assert_array_equal(np.vstack(pieces), expected)
+            for layout in ("fortran", "strided", "reversed", "unaligned"):
+                np.testing.assert_array_equal(features.transform(laid_out(X, layout)), expected)
+
+
+@needs_core
+def test_many_threads_may_share_a_map():
+    X = np.random.default_rng(0).standard_normal((500, 40)).astype(np.float32)
+    features = QuadratureFeatures(n_components=300, random_state=0, n_jobs=2).fit(X)
+    expected = features.transform(X)
+    with ThreadPoolExecutor(16) as pool:
+        for given in pool.map(features.transform, [X] * 64):
+            np.testing.assert_array_equal(given, expected)
+
+
+def _in_child(features, X, queue):
+    queue.put(features.transform(X))
+
+
+@needs_core
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_map_works_after_fork():
+    X = np.random.default_rng(0).standard_normal((200, 40))
+    features = QuadratureFeatures(n_components=300, random_state=0, n_jobs=2).fit(X)
+    expected = features.transform(X)
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    child = context.Process(target=_in_child, args=(features, X, queue))
+    child.start()
+    given = queue.get()
+    child.join()
+    np.testing.assert_array_equal(given, expected)
+
+
+@needs_core
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send")
+def test_an_interrupt_stops_a_long_transform():
+    # A row repeated without end, written to one place: hours of work in no memory.
+    script = """
+import numpy as np
+from quadfeat import QuadratureFeatures, _core
+x = np.ones((1, 100), dtype=np.float32)
+features = QuadratureFeatures(n_components=1000, random_state=0).fit(x)
+compiled = _core.compile_map(features.nodes_, features.kernel_, x.dtype)
+X = np.broadcast_to(x, (10**10, 100))
+out = np.lib.stride_tricks.as_strided(np.empty(1000, np.float32), (10**10, 1000), (0, 4))
+try:
+    print("started", flush=True)
+    compiled.write(X, out, 2)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    environment = os.environ | {"QUADFEAT_CORE": CORES[0]}
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert child.stdout.readline() == "started\n"
+    child.send_signal(signal.SIGINT)
+    rest, _ = child.communicate()
+    assert rest == "interrupted\n"
+
+
+@needs_core
+def test_the_binding_checks_what_it_is_given():
+    nodes = SphericalRadial(origin="signed").draw(20, 42, Gaussian(0.5), np.random.default_rng(0))
+    dtype = np.dtype(np.float64)
+    native = _core._native_map(nodes, Gaussian(0.5), np.ones(20), dtype, structured=True)
+    good, out = np.zeros((3, 20)), np.empty((3, 42))
+    for X, Z in [
+        (np.zeros((3, 19)), out),
+        (good, np.empty((2, 42))),
+        (good, np.empty((3, 41))),
+        (good.astype(np.float32), out),
+        (np.zeros(20), out),
+        (good.astype(">f8"), out),
+    ]:
+        with pytest.raises(ValueError, match=r"shape of the map|dtype"):
+            native.transform(X, Z, 1, CORES[0])
+    read_only = out.copy()
+    read_only.flags.writeable = False
+    with pytest.raises((ValueError, BufferError), match="read-only"):
+        native.transform(good, read_only, 1, CORES[0])
+    with pytest.raises(ValueError, match="no core named 'abacus'"):
+        native.transform(good, out, 1, "abacus")
+
+
+@needs_core
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"permutations": np.full((1, 3, 20), 20, dtype=np.int32)}, "out of range"),
+        ({"permutations": np.full((1, 3, 20), -1, dtype=np.int32)}, "out of range"),
+        ({"cosines": np.zeros(5)}, "cosines has 5 entries, not 57"),
+        ({"n_blocks": 0}, "not consistent"),
+        ({"size": 32}, "not consistent"),
+        ({"structure": "wavelet"}, "unknown name 'wavelet'"),
+        ({"phi": "sigmoid"}, "unknown name 'sigmoid'"),
+    ],
+)
+def test_the_binding_checks_a_map_once_and_for_all(change, message, monkeypatch):
+    nodes = SphericalRadial(origin="signed").draw(20, 42, Gaussian(0.5), np.random.default_rng(0))
+    made = _core._native.MapFloat64
+
+    class Module:
+        def MapFloat64(**parts):
+            return made(**(parts | change))
+
+    monkeypatch.setattr(_core, "_native", Module)
+    with pytest.raises(ValueError, match=message):
+        _core._native_map(nodes, Gaussian(0.5), np.ones(20), np.dtype(np.float64), structured=True)
+
+
+def run_python(script, **environment):
+    return subprocess.run(
+        [sys.executable, "-W", "always", "-c", script],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_the_native_core_there_is_one_warning_and_the_same_features():
+    script = """
+import sys
+sys.modules["quadfeat._native"] = None
+import numpy as np
+from quadfeat import QuadratureFeatures, show_config
+X = np.linspace(-1, 1, 120).reshape(4, 30)
+print(QuadratureFeatures(n_components=63, random_state=0).fit_transform(X).tolist())
+show_config()
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "QUADFEAT_CORE"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.count("installed without its native core") == 1
+    features, *config = done.stdout.splitlines()
+    X = np.linspace(-1, 1, 120).reshape(4, 30)
+    expected = QuadratureFeatures(n_components=63, random_state=0).fit_transform(X)
+    np.testing.assert_allclose(eval(features), expected, atol=1e-13)
+    assert any(line.startswith("core       numpy") for line in config)
+
+
+def test_a_core_can_be_chosen_and_a_wrong_name_is_told():
+    done = run_python("import quadfeat; quadfeat.show_config()", QUADFEAT_CORE="numpy")
+    assert "core       numpy" in done.stdout
+    assert done.stderr == ""
+    done = run_python("import quadfeat", QUADFEAT_CORE="numpi")
+    assert "QUADFEAT_CORE='numpi' is not known. Did you mean 'numpy'?" in done.stderr
+
+
+def test_show_config(capsys):
+    quadfeat.show_config()
+    assert _core.CORE in capsys.readouterr().out
+
+
+def test_n_jobs_as_in_scikit_learn():
+    assert _core.n_threads(None) == 1
+    assert _core.n_threads(3) == 3
+    assert 1 <= _core.n_threads(-1) <= (os.cpu_count() or 1)
+
+
+def test_the_map_for_7129_columns_is_small_when_pickled():
+    X = np.zeros((1, 7129), dtype=np.float32)
+    features = QuadratureFeatures(Gaussian(1.0), n_components=14261, random_state=0).fit(X)
+    features.transform(X)
+    assert len(pickle.dumps(features)) < 1_000_000
