@@ -21,13 +21,15 @@ std::vector<const Core*> supported_cores() {
     std::vector<const Core*> cores;
 #ifdef QUADFEAT_X86
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512cd"))
-        cores.push_back(&v4::core);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("bmi2"))
-        cores.push_back(&v3::core);
+    const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+                        __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("f16c") &&
+                        __builtin_cpu_supports("movbe");
+    const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") &&
+                        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+    if (has_v4) cores.push_back(&v4::core);
+    if (has_v3) cores.push_back(&v3::core);
 #endif
     cores.push_back(&baseline::core);
     return cores;
@@ -124,6 +126,10 @@ public:
         const std::size_t directions = (is_butterfly || is_hadamard)
                                            ? n_blocks * (size + simplex)
                                            : (is_dense ? plan_.n_nodes : d);
+        const bool has_pairs = plan_.phi == Phi::fourier || reflected;
+        if ((last_is_single && !has_pairs) ||
+            (reflected && (plan_.phi == Phi::identity || plan_.phi == Phi::fourier)))
+            throw nb::value_error("the columns of a node are not consistent");
         if (d == 0 || size < d || plan_.n_nodes == 0 || plan_.n_nodes > directions ||
             (is_hadamard && (size & (size - 1))) || (!is_hadamard && size != d))
             throw nb::value_error("the shape of the map is not consistent");

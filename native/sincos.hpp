@@ -46,7 +46,8 @@ inline Vector<T> polynomial(const T (&coefficients)[N], Vector<T> y) {
 //
 // Adding and subtracting `rounder` rounds t to the nearest whole number of half turns; the rest
 // is exact, and the parity of the whole number, the lowest bit of the sum, is the sign of both.
-// Beyond `largest` a number has no bits left for the phase: taken as a whole turn, it stays bounded.
+// Beyond `largest` that does not work: such an angle is taken as zero, to stay bounded, and is the
+// caller's to avoid.
 template <class T>
 inline void sincos_half_turns(Vector<T> t, Vector<T> amplitude, Vector<T>& cosine,
                               Vector<T>& sine) {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -45,7 +44,7 @@ bool share_tiles(std::size_t n_tiles, std::size_t n_threads, const ShouldStop& s
     std::vector<std::thread> helpers;
     try {
         for (std::size_t k = 1; k < n_threads && k < n_tiles; ++k) helpers.emplace_back(work, false);
-    } catch (const std::system_error&) {
+    } catch (...) {
         // No more threads to be had: those that there are do the work.
     }
     work(true);

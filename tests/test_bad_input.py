@@ -178,6 +178,14 @@ def test_estimates_beyond_the_range_are_refused():
     assert np.isfinite(features.approximate_kernel(X * 1e25)).all()
 
 
+def test_what_is_refused_does_not_depend_on_memory_layout():
+    tiny = np.full((4, 4), 1e-24, dtype=np.float32)  # whose squares are zero
+    features = QuadratureFeatures(Gaussian(1e134), n_components=30, random_state=0).fit(X)
+    for table in (tiny, np.asfortranarray(tiny), np.repeat(tiny, 2, axis=1)[:, ::2]):
+        with pytest.raises(ValueError, match="range of float32"):
+            features.transform(table)
+
+
 def test_huge_arguments_of_a_cosine_stay_bounded():
     features = QuadratureFeatures(Gaussian(1.0), n_components=31, random_state=0).fit(X)
     for dtype in (np.float32, np.float64):

@@ -79,11 +79,13 @@ def laid_out(X, layout):
     core=st.sampled_from(CORES or ["none"]),
     rule=st.sampled_from(sorted(RULES)),
     kernel=st.sampled_from(sorted(KERNELS)),
-    d=st.integers(3, 70) | st.sampled_from([128, 200, 300]),
+    d=st.integers(1, 70) | st.sampled_from([128, 200, 300]),
+    dense_up_to=st.sampled_from([0, 16]),
     dtype=st.sampled_from([np.float32, np.float64]),
     layout=st.sampled_from(["c", "fortran", "strided", "reversed", "unaligned", "read-only"]),
 )
-def test_native_equals_reference(data, core, rule, kernel, d, dtype, layout):
+@pytest.mark.filterwarnings("ignore:the weights of .* have infinite variance")
+def test_native_equals_reference(data, core, rule, kernel, d, dense_up_to, dtype, layout):
     n_rows, n_components, n_threads, seed = (
         data.draw(st.integers(low, high)) for low, high in [(1, 40), (1, 600), (1, 4), (0, 10**6)]
     )
@@ -96,6 +98,7 @@ def test_native_equals_reference(data, core, rule, kernel, d, dtype, layout):
 
     with pytest.MonkeyPatch.context() as patch:
         use(core, patch)
+        patch.setattr(_core, "DENSE_UP_TO", dense_up_to)
         compiled = _core.compile_map(nodes, features.kernel_, np.dtype(dtype))
         given = np.full((n_rows, n_components), np.nan, dtype=dtype)
         compiled.write(laid_out(X, layout), given, n_threads)
@@ -187,6 +190,7 @@ class TestCosineAndSine:
 @pytest.mark.parametrize("d", [7, 100])
 def test_the_same_bits_for_any_threads_split_and_layout(core, kernel, rule, d, monkeypatch):
     use(core, monkeypatch)
+    monkeypatch.setattr(_core, "DENSE_UP_TO", 0)
     for dtype in (np.float32, np.float64):
         X = np.random.default_rng(0).standard_normal((53, d)).astype(dtype)
         features = QuadratureFeatures(
@@ -199,6 +203,27 @@ def test_the_same_bits_for_any_threads_split_and_layout(core, kernel, rule, d, m
             np.testing.assert_array_equal(np.vstack(pieces), expected)
             for layout in ("fortran", "strided", "reversed", "unaligned"):
                 np.testing.assert_array_equal(features.transform(laid_out(X, layout)), expected)
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [(np.float32, 1e8), (np.float32, 1e25), (float, 1e17)])
+def test_rows_too_far_apart_for_a_phase_have_nothing_in_common(dtype, unit):
+    X = (np.random.default_rng(0).standard_normal((20, 20)) * unit).astype(dtype)
+    for rule in ("rff", "sr33", "orf"):
+        features = QuadratureFeatures(Gaussian(1.0), rule=rule, n_components=2001, random_state=0)
+        gram = features.fit(X).approximate_kernel(X) - np.eye(20)
+        assert np.abs(gram).max() < 0.3
+        assert np.abs(gram).mean() < 0.06
+
+
+def test_a_refit_is_seen_at_once():
+    X = np.random.default_rng(0).standard_normal((9, 30))
+    features = QuadratureFeatures(n_components=50, random_state=0).fit(X)
+    first = features.transform(X)
+    cache = features._compiled
+    second = features.set_params(random_state=1).fit(X).transform(X)
+    assert not np.allclose(first, second)
+    features._compiled = cache  # as if another thread had put the old map there
+    np.testing.assert_array_equal(features.transform(X), second)
 
 
 @needs_core
@@ -294,6 +319,8 @@ def test_the_binding_checks_what_it_is_given():
         ({"size": 32}, "not consistent"),
         ({"structure": "wavelet"}, "unknown name 'wavelet'"),
         ({"phi": "sigmoid"}, "unknown name 'sigmoid'"),
+        ({"phi": "ramp", "last_is_single": True}, "columns of a node are not consistent"),
+        ({"phi": "identity", "reflected": True}, "columns of a node are not consistent"),
     ],
 )
 def test_the_binding_checks_a_map_once_and_for_all(change, message, monkeypatch):

@@ -40,6 +40,10 @@ TILES_UP_TO = 128
 NUMPY_DENSE_UP_TO = 1024
 NUMPY_DENSE_ENTRIES = 2**23
 
+# The native cosine reduces its argument in few steps, good up to so many half turns; beyond, rows
+# are so far apart that their phases are noise, but NumPy's is noise as it should be.
+FARTHEST = {"float32": np.pi * 2**22, "float64": np.pi * 2**51}
+
 # Names of the native core for powers of the ramp.
 RAMPS = ("step", "ramp", "squared_ramp")
 
@@ -53,16 +57,22 @@ ENTRIES_PER_BATCH = 2**20
 ENTRIES_PER_THREAD = 2**15
 
 
+def _built_cores() -> list[str]:
+    """Return what this machine can run, the fastest first."""
+    return [*_native.cores(), "numpy"] if _native is not None else ["numpy"]
+
+
 def _choose_core() -> str:
     """Return the name of the core to use: the one that QUADFEAT_CORE names, or the fastest."""
-    built = [*_native.cores(), "numpy"] if _native is not None else ["numpy"]
+    built = _built_cores()
     wanted = os.environ.get("QUADFEAT_CORE")
     if wanted is not None:
         return check.check_choice(wanted, "QUADFEAT_CORE", built)
     if _native is None:
         warnings.warn(
             "quadfeat was installed without its native core, so transforms run in NumPy, several "
-            "times slower: install it again where a C++ compiler (GCC 12 or Clang 9, or newer) is.",
+            "times slower: install it again where there is a C++ compiler (GCC 12 or Clang 12, or "
+            "newer).",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -83,16 +93,18 @@ def show_config() -> None:
     """
     from quadfeat import __version__
 
-    built = [*_native.cores(), "numpy"] if _native is not None else ["numpy"]
     print(f"quadfeat   {__version__}")
-    print(f"core       {CORE} (this machine can run: {', '.join(built)})")
+    print(f"core       {CORE} (this machine can run: {', '.join(_built_cores())})")
     print(f"threads    {n_threads(-1)} with n_jobs=-1")
     print(f"machine    {platform.machine()}, {platform.system()}")
     print(f"python     {platform.python_version()}, numpy {np.__version__}")
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Return how many threads ``n_jobs`` stands for, within cgroup's and threadpoolctl's limits."""
+    """Return how many threads ``n_jobs`` stands for.
+
+    Negative numbers count down from the processors that cgroup and threadpoolctl allow.
+    """
     n_jobs = check.check_n_jobs(n_jobs)
     if n_jobs is not None and n_jobs < 0:
         return max(1, min(effective_n_jobs(n_jobs), _openmp_effective_n_threads(n_jobs)))
@@ -106,9 +118,12 @@ class CompiledMap(Protocol):
         """Write the features of a dense or CSR matrix into ``out``."""
 
 
-def compile_map(nodes: Nodes, kernel: Kernel, dtype: Any) -> CompiledMap:
-    """Return what computes the features of ``nodes`` for this kernel and dtype."""
-    if CORE == "numpy":
+def compile_map(nodes: Nodes, kernel: Kernel, dtype: Any, *, far: bool = False) -> CompiledMap:
+    """Return what computes the features of ``nodes`` for this kernel and dtype.
+
+    ``far`` says that arguments may exceed ``FARTHEST``.
+    """
+    if CORE == "numpy" or (far and isinstance(kernel.nonlinearity, Fourier)):
         return NumpyMap(nodes, kernel, dtype)
     d = nodes.directions.d
     factors = np.broadcast_to(kernel.input_factor(d), d)

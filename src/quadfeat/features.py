@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
-from quadfeat._core import CompiledMap, compile_map, n_threads
+from quadfeat._core import FARTHEST, CompiledMap, compile_map, n_threads
 from quadfeat._validation import Array
 from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.rotations import Haar, Hadamard
@@ -92,7 +92,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The same int gives the same nodes, given the same versions of NumPy and SciPy.
     n_jobs : int or None, default=None
         Threads that share the rows in :meth:`transform`, as in scikit-learn: ``None`` is 1 and
-        ``-1`` is all. Does not change the result.
+        ``-1`` is all. BLAS, which multiplies by large dense matrices of nodes, and a function of
+        the user's have their own ways. Does not change the result.
 
     Attributes
     ----------
@@ -182,7 +183,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.kernel_ = kernel
         self.rule_ = rule
         self._n_features_out = n_components
-        self._compiled: dict[Any, CompiledMap] = {}  # by dtype, made when first used
+        self._compiled: dict[Any, tuple[Any, CompiledMap]] = {}  # see _compiled_map
         return self
 
     def transform(self, X: Any) -> Array:
@@ -244,42 +245,57 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _write(self, X: Any, out: Array) -> None:
         """Write the features of validated ``X`` into ``out``."""
-        self._check_range(X)
-        compiled = self._compiled.get(X.dtype)
-        if compiled is None:
-            compiled = self._compiled[X.dtype] = compile_map(self.nodes_, self.kernel_, X.dtype)
+        compiled = self._compiled_map(X.dtype, far=self._reaches_far(X))
         compiled.write(X, out, n_threads(self.n_jobs))
+
+    def _compiled_map(self, dtype: Any, *, far: bool) -> CompiledMap:
+        """Return what computes features of this dtype, made when first asked for."""
+        cache, nodes = self._compiled, self.nodes_
+        made_for, compiled = cache.get((dtype, far), (None, None))
+        if compiled is None or made_for is not nodes:  # another thread may have fitted anew
+            compiled = compile_map(nodes, self.kernel_, dtype, far=far)
+            cache[dtype, far] = nodes, compiled
+        return compiled
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be computed again is not worth pickling.
         return super().__getstate__() | ({"_compiled": {}} if hasattr(self, "_compiled") else {})
 
-    def _check_range(self, X: Any) -> None:
-        """Refuse data on which an argument or a feature would overflow the dtype."""
+    def _reaches_far(self, X: Any) -> bool:
+        """Return whether arguments may be too large for the native core's cosine.
+
+        Refuses data on which an argument or a feature would overflow the dtype.
+        """
         values = X.data if sparse.issparse(X) else X
         if values.flags.forc:
-            # The norm of all entries bounds each of them, and takes BLAS one quick pass.
+            # The norm of all entries bounds each of them, but for squares that underflow, and
+            # takes BLAS one quick pass.
             flat = values.ravel(order="K")
-            if self._fits(float(np.sqrt(np.vdot(flat, flat))), X.dtype):
-                return
+            lost = np.sqrt(float(np.finfo(X.dtype).tiny) * flat.size)
+            norm = max(float(np.sqrt(np.vdot(flat, flat))), lost)
+            if self._largest_argument(norm, X.dtype) <= FARTHEST[X.dtype.name]:
+                return False
         largest = check.largest_magnitude(X)
-        if not self._fits(largest, X.dtype):
+        argument = self._largest_argument(largest, X.dtype)
+        if argument == np.inf:
             way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"
             raise ValueError(
                 f"X has entries as large as {largest:.3g}, whose features under "
                 f"{check.one_line(self.kernel_)} are beyond the range of {X.dtype}: {way_out}."
             )
+        return bool(argument > FARTHEST[X.dtype.name])
 
-    def _fits(self, largest: float, dtype: Any) -> bool:
-        """Return whether rows with entries up to ``largest`` have features within the range."""
+    def _largest_argument(self, largest: float, dtype: Any) -> float:
+        """Return a bound of arguments for entries up to ``largest``, infinite beyond the range."""
         factor = float(np.max(self.kernel_.input_factor(self.n_features_in_)))
         with np.errstate(over="ignore"):
             # |w.x| <= |w| |x| <= |w| sqrt(d) max|x|, with an allowance for a node's rounding.
             reach = 2.0 * max(1.0, self.nodes_.longest) * np.sqrt(self.n_features_in_)
-            argument = np.float64(largest) * factor * reach
+            argument = float(np.float64(largest) * factor * reach)
             value = self.kernel_.nonlinearity.largest(argument)
             feature = value * float(self.nodes_.amplitudes(self.kernel_).max())
-        return max(argument, value, feature) <= float(np.finfo(dtype).max)
+        in_range = max(argument, value, feature) <= float(np.finfo(dtype).max)
+        return argument if in_range else float("inf")
 
 
 def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
