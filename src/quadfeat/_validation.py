@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from sklearn.utils import check_array
 
 Array = NDArray[Any]
 Float64Array = NDArray[np.float64]
+
+Kind = TypeVar("Kind")
 
 FLOAT_DTYPES = (np.float64, np.float32)
 
@@ -81,6 +83,21 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     raise ValueError(
         f"{name}={value!r} is not known.{did_you_mean(value, choices)} "
         f"Choose one of {', '.join(map(repr, choices))}."
+    )
+
+
+def object_or_name(
+    value: Any, name: str, kind: type[Kind], named: Mapping[str, Callable[[], Kind]]
+) -> Kind:
+    """Return ``value`` if it is of the ``kind``, or what it stands for if it is a name."""
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, str):
+        return named[check_choice(value, name, named)]()
+    example = next(iter(named.values()))()
+    raise TypeError(
+        f"{name}={value!r} is not valid: give an object such as {example!r} from "
+        f"{type(example).__module__}, or one of {', '.join(map(repr, named))}."
     )
 
 

@@ -56,14 +56,7 @@ def as_rule(rule: Rule | str) -> Rule:
     >>> as_rule("rff")
     MonteCarlo()
     """
-    if isinstance(rule, Rule):
-        return rule
-    if isinstance(rule, str):
-        return _NAMED[check.check_choice(rule, "rule", _NAMED)]()
-    raise TypeError(
-        f"rule={rule!r} is not valid: give an object such as quadfeat.rules.SphericalRadial() or "
-        f"one of {', '.join(map(repr, _NAMED))}."
-    )
+    return check.object_or_name(rule, "rule", Rule, _NAMED)  # type: ignore[type-abstract]
 
 
 class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -116,7 +116,7 @@ class Kernel(BaseEstimator, ABC):
                     f"{self.scale_parameter}={scale!r} of {type(self).__name__} cannot be computed "
                     f"for data with standard deviation {deviation:.3g}: rescale X."
                 )
-            resolved.set_params(**{self.scale_parameter: value})
+            resolved.set_params(**{self.scale_parameter: float(value)})
         resolved.input_factor(d)  # complains now rather than at the first transform
         return resolved
 
@@ -615,11 +615,4 @@ def as_kernel(kernel: Kernel | str) -> Kernel:
     >>> as_kernel("matern52")
     Matern()
     """
-    if isinstance(kernel, Kernel):
-        return kernel
-    if isinstance(kernel, str):
-        return _NAMED[check.check_choice(kernel, "kernel", _NAMED)]()
-    raise TypeError(
-        f"kernel={kernel!r} is not valid: give an object such as quadfeat.kernels.Gaussian() or "
-        f"one of {', '.join(map(repr, _NAMED))}."
-    )
+    return check.object_or_name(kernel, "kernel", Kernel, _NAMED)  # type: ignore[type-abstract]
