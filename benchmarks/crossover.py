@@ -10,7 +10,6 @@ the butterflies (``DENSE_UP_TO``), the same against a product by BLAS for nodes 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -18,23 +17,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from quadfeat import _core
-from quadfeat._core import BatchedMap, CompiledMap, FusedMap, _native_map
+from quadfeat._core import BatchedMap, CompiledMap, FusedMap, native_map
 from quadfeat._validation import Array
 from quadfeat.kernels import Gaussian
 from quadfeat.rules import MonteCarlo, Rule, SphericalRadial
+from timing import best
 
 ENTRIES = 2**21  # of the output, so that every line is about as much work
-
-
-def best(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Return the best time of each way in milliseconds, measured in turns."""
-    times = dict.fromkeys(ways, float("inf"))
-    for _ in range(repeats):
-        for name, work in ways.items():
-            start = time.perf_counter()
-            work()
-            times[name] = min(times[name], 1e3 * (time.perf_counter() - start))
-    return times
 
 
 def table(title: str, rule: Rule, widths: tuple[int, ...], repeats: int) -> None:
@@ -49,11 +38,11 @@ def table(title: str, rule: Rule, widths: tuple[int, ...], repeats: int) -> None
         out: Array = np.empty((n_rows, n_columns), dtype=np.float32)
         ones, dtype = np.ones(d), np.dtype(np.float32)
         maps: dict[str, CompiledMap] = {
-            "core, dense": FusedMap(_native_map(nodes, kernel, ones, dtype, structured=False)),
+            "core, dense": FusedMap(native_map(nodes, kernel, dtype, "dense")),
             "BLAS": BatchedMap(nodes, kernel, ones, dtype, structured=False),
         }
         if nodes.directions.structure() is not None:
-            structured = _native_map(nodes, kernel, ones, dtype, structured=True)
+            structured = native_map(nodes, kernel, dtype, "structured")
             maps["core, structured"] = FusedMap(structured)
         ways: dict[str, Callable[[], object]] = {
             name: partial(compiled.write, X, out, 1) for name, compiled in maps.items()

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -21,26 +19,10 @@ from sklearn.kernel_approximation import RBFSampler
 from quadfeat import QuadratureFeatures, show_config, transform_into
 from quadfeat._validation import Array
 from quadfeat.kernels import ArcCosine, Gaussian
+from timing import best
 
 SHAPES = [(10000, 16, 16), (10000, 256, 4), (5000, 784, 3), (2000, 3072, 2), (500, 7129, 1)]
-GAP = 0.15  # seconds: OpenBLAS' threads spin for a while after a product
-
 Row = dict[str, object]
-
-
-def best(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Return the best time of each way in milliseconds, measured in turns with gaps."""
-    times = dict.fromkeys(ways, float("inf"))
-    for work in ways.values():
-        work()  # once for nothing: lazy imports, compiled maps
-    for _ in range(repeats):
-        for name, work in ways.items():
-            time.sleep(GAP)
-            start = time.perf_counter()
-            result = work()
-            times[name] = min(times[name], 1e3 * (time.perf_counter() - start))
-            del result
-    return times
 
 
 def numpy_fourier(X: Array, W: Array) -> Array:

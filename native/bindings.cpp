@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -97,8 +96,8 @@ public:
         bool last_is_single, std::size_t d, std::size_t size, std::size_t n_blocks,
         std::size_t rounds, const Values<T>& matrix, const Values<T>& cosines,
         const Values<T>& sines, const Values<T>& diagonals,
-        const Values<std::int32_t>& permutations, const Values<T>& factors,
-        const Values<T>& radii, const Values<T>& amplitudes, T phase, bool has_origin, T origin) {
+        const Values<std::int32_t>& permutations, const Values<T>& below, const Values<T>& on,
+        const Values<T>& factors, const Values<T>& radii, const Values<T>& amplitudes, T phase, bool has_origin, T origin) {
         plan_.structure = choose<Structure>(structure, {{"given", Structure::given},
                                                         {"dense", Structure::dense},
                                                         {"butterfly", Structure::butterfly},
@@ -147,11 +146,8 @@ public:
         factors_ = copy(factors, d, "factors");
         radii_ = copy(radii, plan_.n_nodes, "radii");
         amplitudes_ = copy(amplitudes, plan_.n_nodes, "amplitudes");
-        for (std::size_t i = 0; simplex && i < size; ++i) {
-            const double rest = static_cast<double>(size - i), p = static_cast<double>(size);
-            below_.push_back(static_cast<T>(std::sqrt((p + 1) / (p * rest * (rest + 1)))));
-            on_.push_back(static_cast<T>(std::sqrt((p + 1) * rest / (p * (rest + 1)))));
-        }
+        below_ = copy(below, simplex ? size : 0, "below");
+        on_ = copy(on, simplex ? size : 0, "on");
 
         plan_.matrix = matrix_.data();
         plan_.cosines = cosines_.data();
@@ -206,10 +202,11 @@ void bind_map(nb::module_& module, const char* name) {
         .def(nb::init<const std::string&, const std::string&, bool, bool, bool, std::size_t,
                       std::size_t, std::size_t, std::size_t, const Values<T>&, const Values<T>&,
                       const Values<T>&, const Values<T>&, const Values<std::int32_t>&,
-                      const Values<T>&, const Values<T>&, const Values<T>&, T, bool, T>(),
+                      const Values<T>&, const Values<T>&, const Values<T>&, const Values<T>&,
+                      const Values<T>&, T, bool, T>(),
              nb::kw_only(), "structure"_a, "phi"_a, "simplex"_a, "reflected"_a, "last_is_single"_a,
              "d"_a, "size"_a, "n_blocks"_a, "rounds"_a, "matrix"_a, "cosines"_a, "sines"_a,
-             "diagonals"_a, "permutations"_a, "factors"_a, "radii"_a, "amplitudes"_a, "phase"_a,
+             "diagonals"_a, "permutations"_a, "below"_a, "on"_a, "factors"_a, "radii"_a, "amplitudes"_a, "phase"_a,
              "has_origin"_a, "origin"_a)
         .def("transform", &Map<T>::transform, "X"_a, "out"_a, "n_threads"_a, "core"_a);
 }

@@ -160,7 +160,7 @@ class TestCosineAndSine:
         use(core, monkeypatch)
         n = len(values)
         nodes = Nodes(DenseDirections(np.ones((n, 1))), np.ones(n), np.ones(n))
-        native = _core._native_map(nodes, Gaussian(0.5), np.ones(1), dtype, structured=None)
+        native = _core.native_map(nodes, Gaussian(0.5), dtype, "given")
         out = np.empty((1, 2 * n), dtype=dtype)
         native.transform(np.asarray(values, dtype=dtype)[None], out, 1, core)
         return out[0, 0::2], out[0, 1::2]
@@ -288,7 +288,7 @@ except KeyboardInterrupt:
 def test_the_binding_checks_what_it_is_given():
     nodes = SphericalRadial(origin="signed").draw(20, 42, Gaussian(0.5), np.random.default_rng(0))
     dtype = np.dtype(np.float64)
-    native = _core._native_map(nodes, Gaussian(0.5), np.ones(20), dtype, structured=True)
+    native = _core.native_map(nodes, Gaussian(0.5), dtype, "structured")
     good, out = np.zeros((3, 20)), np.empty((3, 42))
     for X, Z in [
         (np.zeros((3, 19)), out),
@@ -315,6 +315,7 @@ def test_the_binding_checks_what_it_is_given():
         ({"permutations": np.full((1, 3, 20), 20, dtype=np.int32)}, "out of range"),
         ({"permutations": np.full((1, 3, 20), -1, dtype=np.int32)}, "out of range"),
         ({"cosines": np.zeros(5)}, "cosines has 5 entries, not 57"),
+        ({"below": np.zeros(5)}, "below has 5 entries, not 20"),
         ({"n_blocks": 0}, "not consistent"),
         ({"size": 32}, "not consistent"),
         ({"structure": "wavelet"}, "unknown name 'wavelet'"),
@@ -333,7 +334,7 @@ def test_the_binding_checks_a_map_once_and_for_all(change, message, monkeypatch)
 
     monkeypatch.setattr(_core, "_native", Module)
     with pytest.raises(ValueError, match=message):
-        _core._native_map(nodes, Gaussian(0.5), np.ones(20), np.dtype(np.float64), structured=True)
+        _core.native_map(nodes, Gaussian(0.5), np.dtype(np.float64), "structured")
 
 
 def run_python(script, **environment):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import warnings
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -43,6 +43,9 @@ NUMPY_DENSE_ENTRIES = 2**23
 # The native cosine reduces its argument in few steps, good up to so many half turns; beyond, rows
 # are so far apart that their phases are noise, but NumPy's is noise as it should be.
 FARTHEST = {"float32": np.pi * 2**22, "float64": np.pi * 2**51}
+
+# How the native core computes the inner products of rows and nodes, if it does.
+Product = Literal["structured", "dense", "given"]
 
 # Names of the native core for powers of the ramp.
 RAMPS = ("step", "ramp", "squared_ramp")
@@ -139,7 +142,8 @@ def _compile_native(nodes: Nodes, kernel: Kernel, factors: Float64Array, dtype: 
     structured = nodes.directions.structure() is not None and d > DENSE_UP_TO
     in_core = structured or d <= TILES_UP_TO
     if in_core and isinstance(kernel.nonlinearity, (Fourier, Ramp)):
-        return FusedMap(_native_map(nodes, kernel, factors, dtype, structured=structured))
+        product: Product = "structured" if structured else "dense"
+        return FusedMap(native_map(nodes, kernel, dtype, product, factors))
     return BatchedMap(nodes, kernel, factors, dtype, structured=structured)
 
 
@@ -215,12 +219,12 @@ class BatchedMap:
         self.kernel = kernel
         self.arguments = None
         if structured:
-            self.arguments = _native_map(nodes, None, factors, dtype, structured=True)
+            self.arguments = native_map(nodes, None, dtype, "structured", factors)
         else:
             self.matrix = (nodes.frequencies() * factors).T.astype(dtype)
         self.features = None
         if isinstance(kernel.nonlinearity, (Fourier, Ramp)):
-            self.features = _native_map(nodes, kernel, factors, dtype, structured=None)
+            self.features = native_map(nodes, kernel, dtype, "given")
 
     def write(self, X: Any, out: Array, n_threads: int) -> None:
         threads = _enough_threads(out, n_threads)
@@ -237,18 +241,18 @@ class BatchedMap:
                 self.nodes.write_columns(arguments, self.kernel, out[rows])
 
 
-def _native_map(
+def native_map(
     nodes: Nodes,
     kernel: Kernel | None,
-    factors: Float64Array,
     dtype: Any,
-    *,
-    structured: bool | None,
+    product: Product,
+    factors: Float64Array | float = 1.0,
 ) -> Any:
     """Return a native map.
 
-    ``structured`` says how it comes by its arguments: by the structure of the nodes, by a dense
-    product, or, if ``None``, they are its input. Without a kernel they are also its output.
+    ``product`` says how it comes by its arguments: by the structure of the nodes, by a dense
+    product, or they are given as its input. Without a kernel they are also its output. Inputs are
+    multiplied by ``factors`` first.
     """
     n_nodes, d = len(nodes.radii), nodes.directions.d
     empty = np.empty(0, dtype=dtype)
@@ -258,21 +262,25 @@ def _native_map(
         "sines": empty,
         "diagonals": empty,
         "permutations": np.empty(0, dtype=np.int32),
+        "below": empty,
+        "on": empty,
         "simplex": False,
         "size": d,
         "n_blocks": 0,
         "rounds": 0,
         "d": d,
     }
-    radii = nodes.radii
-    if structured is None:
-        parts |= {"structure": "given", "d": n_nodes, "size": n_nodes}
-        factors, radii = np.ones(n_nodes), np.ones(n_nodes)
-    elif structured:
-        parts |= nodes.directions.structure() or {}
-    else:
+    radii = np.ones(n_nodes)
+    if product == "structured":
+        structure = nodes.directions.structure()
+        assert structure is not None  # the caller has asked before
+        parts |= structure
+        radii = nodes.radii
+    elif product == "dense":
         parts |= {"structure": "dense", "matrix": nodes.frequencies() * factors}
-        factors, radii = np.ones(d), np.ones(n_nodes)
+        factors = 1.0
+    else:
+        parts |= {"structure": "given", "d": n_nodes, "size": n_nodes}
 
     if kernel is None:
         parts |= {
@@ -297,8 +305,9 @@ def _native_map(
             "phase": nodes.phase / np.pi,
             "origin": nodes.origin_feature(kernel),
         }
-    parts |= {"factors": factors, "radii": radii}
-    for name in ("matrix", "cosines", "sines", "diagonals", "factors", "radii", "amplitudes"):
+    parts |= {"factors": np.broadcast_to(factors, parts["d"]), "radii": radii}
+    floats = ("matrix", "cosines", "sines", "diagonals", "below", "on")
+    for name in (*floats, "factors", "radii", "amplitudes"):
         parts[name] = np.ascontiguousarray(parts[name], dtype=dtype)
     make = _native.MapFloat32 if dtype == np.float32 else _native.MapFloat64
     return make(**parts)

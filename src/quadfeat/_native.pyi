@@ -22,6 +22,8 @@ class _Map:
         sines: NDArray[Any],
         diagonals: NDArray[Any],
         permutations: NDArray[Any],
+        below: NDArray[Any],
+        on: NDArray[Any],
         factors: NDArray[Any],
         radii: NDArray[Any],
         amplitudes: NDArray[Any],

@@ -83,11 +83,15 @@ class TurnedVertices(Directions):
         matrices = self.matrices.structure()
         if matrices is None:
             return None
-        return matrices | {
+        matrices |= {
             "simplex": self.simplex,
             "size": self.matrices.size,
             "n_blocks": self.matrices.count,
         }
+        if self.simplex:
+            below, on = reference.simplex_coefficients(self.matrices.size)
+            matrices |= {"below": below, "on": on}
+        return matrices
 
     def dense(self) -> Float64Array:
         return np.ascontiguousarray(self.project(np.eye(self.d)).T)
