@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core.hpp"
+#include "tangents.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -51,12 +52,29 @@ template <class T>
 using Values = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 
 template <class T>
-std::vector<T> copy(const Values<T>& values, std::size_t expected, const char* name) {
+void check_size(const Values<T>& values, std::size_t expected, const char* name) {
     if (values.size() != expected)
         throw nb::value_error((std::string(name) + " has " + std::to_string(values.size()) +
                                " entries, not " + std::to_string(expected))
                                   .c_str());
+}
+
+template <class T>
+std::vector<T> copy(const Values<T>& values, std::size_t expected, const char* name) {
+    check_size(values, expected, name);
     return std::vector<T>(values.data(), values.data() + values.size());
+}
+
+// The rows of a matrix in groups, each of them column by column.
+template <class T>
+std::vector<T> grouped(const T* matrix, std::size_t rows, std::size_t columns) {
+    const std::size_t groups = (rows + dense_group - 1) / dense_group;
+    std::vector<T> result(groups * columns * dense_group);
+    for (std::size_t row = 0; row < rows; ++row)
+        for (std::size_t column = 0; column < columns; ++column)
+            result[(row / dense_group * columns + column) * dense_group + row % dense_group] =
+                matrix[row * columns + column];
+    return result;
 }
 
 // A strided matrix through the buffer protocol, which unlike DLPack allows any byte strides.
@@ -72,7 +90,9 @@ public:
         if (view_.ndim != 2 || (format != expected && format != "=" + expected &&
                                 format != "@" + expected)) {
             PyBuffer_Release(&view_);
-            throw nb::value_error((std::string(name) + " is not a matrix of the map's dtype").c_str());
+            throw nb::value_error((std::string(name) + " is not a matrix of " +
+                                   (expected == "f" ? "float32" : "float64"))
+                                      .c_str());
         }
     }
     ~Buffer() { PyBuffer_Release(&view_); }
@@ -94,10 +114,11 @@ class Map {
 public:
     Map(const std::string& structure, const std::string& phi, bool simplex, bool reflected,
         bool last_is_single, std::size_t d, std::size_t size, std::size_t n_blocks,
-        std::size_t rounds, const Values<T>& matrix, const Values<T>& cosines,
-        const Values<T>& sines, const Values<T>& diagonals,
+        std::size_t rounds, const Values<T>& matrix, const Values<double>& cosines,
+        const Values<double>& sines, const Values<T>& diagonals,
         const Values<std::int32_t>& permutations, const Values<T>& below, const Values<T>& on,
-        const Values<T>& factors, const Values<T>& radii, const Values<T>& amplitudes, T phase, bool has_origin, T origin) {
+        const Values<T>& factors, const Values<T>& radii, const Values<T>& amplitudes, T phase,
+        bool has_origin, T origin) {
         plan_.structure = choose<Structure>(structure, {{"given", Structure::given},
                                                         {"dense", Structure::dense},
                                                         {"butterfly", Structure::butterfly},
@@ -134,9 +155,13 @@ public:
             throw nb::value_error("the shape of the map is not consistent");
 
         const std::size_t all = n_blocks * rounds;
-        matrix_ = copy(matrix, is_dense ? plan_.n_nodes * d : 0, "matrix");
-        cosines_ = copy(cosines, is_butterfly ? all * (size - 1) : 0, "cosines");
-        sines_ = copy(sines, is_butterfly ? all * (size - 1) : 0, "sines");
+        check_size(matrix, is_dense ? plan_.n_nodes * d : 0, "matrix");
+        if (is_dense) matrix_ = grouped(matrix.data(), plan_.n_nodes, d);
+        const std::size_t angles = is_butterfly ? all * (size - 1) : 0;
+        check_size(cosines, angles, "cosines");
+        check_size(sines, angles, "sines");
+        for (std::size_t first = 0; first < angles; first += size - 1)
+            append_round<T>(cosines.data() + first, sines.data() + first, size, tangents_);
         diagonals_ = copy(diagonals, is_hadamard ? all * size : 0, "diagonals");
         const bool permuted = is_butterfly || (is_hadamard && permutations.size());
         permutations_ = copy(permutations, permuted ? all * size : 0, "permutations");
@@ -150,8 +175,8 @@ public:
         on_ = copy(on, simplex ? size : 0, "on");
 
         plan_.matrix = matrix_.data();
-        plan_.cosines = cosines_.data();
-        plan_.sines = sines_.data();
+        plan_.tangents = tangents_.data();
+        plan_.n_tangents = all ? tangents_.size() / all : 0;
         plan_.diagonals = diagonals_.data();
         plan_.permutations = permuted ? permutations_.data() : nullptr;
         plan_.below = below_.data();
@@ -192,22 +217,33 @@ public:
 
 private:
     Plan<T> plan_{};
-    std::vector<T> matrix_, cosines_, sines_, diagonals_, below_, on_, factors_, radii_, amplitudes_;
+    std::vector<T> matrix_, tangents_, diagonals_, below_, on_, factors_, radii_, amplitudes_;
     std::vector<std::int32_t> permutations_;
 };
+
+template <class T>
+double largest_magnitude(nb::handle X, const std::string& core_name) {
+    const Buffer<T, const char> from(X, "X");
+    const Core& core = find_core(core_name);
+    nb::gil_scoped_release release;
+    if constexpr (std::is_same_v<T, float>)
+        return core.largest_float(from.matrix());
+    else
+        return core.largest_double(from.matrix());
+}
 
 template <class T>
 void bind_map(nb::module_& module, const char* name) {
     nb::class_<Map<T>>(module, name)
         .def(nb::init<const std::string&, const std::string&, bool, bool, bool, std::size_t,
-                      std::size_t, std::size_t, std::size_t, const Values<T>&, const Values<T>&,
-                      const Values<T>&, const Values<T>&, const Values<std::int32_t>&,
+                      std::size_t, std::size_t, std::size_t, const Values<T>&, const Values<double>&,
+                      const Values<double>&, const Values<T>&, const Values<std::int32_t>&,
                       const Values<T>&, const Values<T>&, const Values<T>&, const Values<T>&,
                       const Values<T>&, T, bool, T>(),
              nb::kw_only(), "structure"_a, "phi"_a, "simplex"_a, "reflected"_a, "last_is_single"_a,
              "d"_a, "size"_a, "n_blocks"_a, "rounds"_a, "matrix"_a, "cosines"_a, "sines"_a,
-             "diagonals"_a, "permutations"_a, "below"_a, "on"_a, "factors"_a, "radii"_a, "amplitudes"_a, "phase"_a,
-             "has_origin"_a, "origin"_a)
+             "diagonals"_a, "permutations"_a, "below"_a, "on"_a, "factors"_a, "radii"_a,
+             "amplitudes"_a, "phase"_a, "has_origin"_a, "origin"_a)
         .def("transform", &Map<T>::transform, "X"_a, "out"_a, "n_threads"_a, "core"_a);
 }
 
@@ -223,6 +259,10 @@ NB_MODULE(_native, module) {
             return names;
         },
         "The builds of the core that this machine can run, the fastest first.");
+    module.def("largest_magnitude_float32", &largest_magnitude<float>, "X"_a, "core"_a,
+               "The largest magnitude in a matrix; infinite or NaN if an entry is.");
+    module.def("largest_magnitude_float64", &largest_magnitude<double>, "X"_a, "core"_a,
+               "The largest magnitude in a matrix; infinite or NaN if an entry is.");
     bind_map<float>(module, "MapFloat32");
     bind_map<double>(module, "MapFloat64");
 }

@@ -1,5 +1,6 @@
 // Compiled once for each instruction set; QUADFEAT_ISA names the namespace of this one.
 #include "core.hpp"
+#include "magnitude.hpp"
 #include "threads.hpp"
 #include "tile.hpp"
 
@@ -7,13 +8,28 @@ namespace quadfeat::QUADFEAT_ISA {
 
 namespace {
 
+// An output at least this large is not in the caches when it is read again.
+constexpr std::size_t stream_from = std::size_t(1) << 24;
+// Rows shorter than this are mostly lines that two of them share, which must not be streamed.
+constexpr std::size_t shortest_streamed_row = 1024;
+
+template <class T>
+bool should_stream(const Matrix<char>& out) {
+    const std::size_t row = out.columns * sizeof(T);
+    return out.column_stride == static_cast<std::ptrdiff_t>(sizeof(T)) &&
+           out.row_stride % static_cast<std::ptrdiff_t>(sizeof(T)) == 0 &&
+           reinterpret_cast<std::uintptr_t>(out.data) % sizeof(T) == 0 &&
+           row >= shortest_streamed_row && out.rows * row >= stream_from;
+}
+
 template <class T, Phi phi, bool reflected>
 bool transform_with(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<char>& out,
                     std::size_t n_threads, const ShouldStop& should_stop) {
     const std::size_t n_tiles = (X.rows + lanes<T> - 1) / lanes<T>;
+    const bool streams = should_stream<T>(out);
     return share_tiles(n_tiles, n_threads, should_stop, [&] {
         return [&, work = Workspace<T>(plan)](std::size_t tile) mutable {
-            transform_tile<T, phi, reflected>(plan, X, out, tile, work);
+            transform_tile<T, phi, reflected>(plan, X, out, tile, streams, work);
         };
     });
 }
@@ -46,6 +62,7 @@ bool transform(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<ch
 
 }  // namespace
 
-extern const Core core{QUADFEAT_TEXT(QUADFEAT_ISA), transform<float>, transform<double>};
+extern const Core core{QUADFEAT_TEXT(QUADFEAT_ISA), transform<float>, transform<double>,
+                       largest_magnitude<float>, largest_magnitude<double>};
 
 }  // namespace quadfeat::QUADFEAT_ISA

@@ -17,6 +17,9 @@ struct Core {
                             std::size_t n_threads, const ShouldStop&);
     bool (*transform_double)(const Plan<double>&, const Matrix<const char>&, const Matrix<char>&,
                              std::size_t n_threads, const ShouldStop&);
+    // The largest magnitude in X: infinite or NaN if an entry is.
+    float (*largest_float)(Matrix<const char>);
+    double (*largest_double)(Matrix<const char>);
 };
 
 namespace baseline {

@@ -6,7 +6,7 @@
 namespace quadfeat::QUADFEAT_ISA {
 
 template <class T>
-inline void sum_and_difference(Vector<T>& left, Vector<T>& right) {
+QUADFEAT_HOT void sum_and_difference(Vector<T>& left, Vector<T>& right) {
     const Vector<T> sum = left + right;
     right = left - right;
     left = sum;

@@ -9,6 +9,10 @@ namespace quadfeat {
 enum class Structure { given, dense, butterfly, hadamard };
 enum class Phi { fourier, step, ramp, squared_ramp, identity };
 
+// Nodes of a dense matrix whose inner products are computed together; the last ones are filled up
+// with zeros to as many.
+inline constexpr std::size_t dense_group = 8;
+
 template <class T>
 struct Plan {
     Structure structure;  // how inner products with the directions are computed
@@ -23,9 +27,9 @@ struct Plan {
     std::size_t rounds;
     std::size_t n_nodes;
 
-    const T* matrix;                   // dense: (n_nodes, d)
-    const T* cosines;                  // butterfly: (n_blocks, rounds, size - 1)
-    const T* sines;                    // butterfly: (n_blocks, rounds, size - 1)
+    const T* matrix;                   // dense: (n_nodes / dense_group, d, dense_group)
+    const T* tangents;                 // butterfly: (n_blocks, rounds, n_tangents)
+    std::size_t n_tangents;            // of a round
     const T* diagonals;                // hadamard: (n_blocks, rounds, size)
     const std::int32_t* permutations;  // both: (n_blocks, rounds, size), or null for none
     const T* below;                    // simplex: (size,)

@@ -7,6 +7,10 @@
 #include <cstring>
 #include <utility>
 
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
 #ifndef QUADFEAT_VECTOR_BYTES
 #define QUADFEAT_VECTOR_BYTES 16
 #endif
@@ -15,6 +19,11 @@
 #ifndef QUADFEAT_ISA
 #define QUADFEAT_ISA baseline
 #endif
+
+// For what runs once a vector: left to itself, the compiler inlines some of it and not the rest.
+#define QUADFEAT_HOT __attribute__((always_inline)) inline
+// For what runs once a tile or block, so that its code does not depend on what is around it.
+#define QUADFEAT_APART __attribute__((noinline))
 
 namespace quadfeat::QUADFEAT_ISA {
 
@@ -43,18 +52,46 @@ template <class T>
 inline constexpr std::size_t lanes = QUADFEAT_VECTOR_BYTES / sizeof(T);
 
 template <class T>
-inline Vector<T> broadcast(T value) {
-    return Vector<T>{} + value;
+QUADFEAT_HOT Vector<T> broadcast(T value) {
+    return value - Vector<T>{};  // unlike a sum with zero, this is value to the compiler
 }
 
 template <class T>
-inline void store_unaligned(T* where, Vector<T> value) {
+QUADFEAT_HOT void store_unaligned(T* where, Vector<T> value) {
     std::memcpy(where, &value, sizeof value);
+}
+
+template <class T>
+QUADFEAT_HOT Vector<T> load_unaligned(const void* where) {
+    Vector<T> value;
+    std::memcpy(&value, where, sizeof value);
+    return value;
+}
+
+// Store past the caches, where the machine can; the address must be aligned.
+template <class T>
+QUADFEAT_HOT void stream(char* where, Vector<T> value) {
+#if defined(__AVX512F__) && QUADFEAT_VECTOR_BYTES == 64
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(where), (__m512i)value);
+#elif defined(__AVX__) && QUADFEAT_VECTOR_BYTES == 32
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(where), (__m256i)value);
+#elif defined(__SSE2__) && QUADFEAT_VECTOR_BYTES == 16
+    _mm_stream_si128(reinterpret_cast<__m128i*>(where), (__m128i)value);
+#else
+    std::memcpy(where, &value, sizeof value);
+#endif
+}
+
+// Make streamed stores visible to other threads before anything stored later.
+inline void end_streams() {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
 }
 
 // Swap blocks of `Step` lanes between two vectors: what is off the diagonal of a 2 x 2 block matrix.
 template <class T, std::size_t Step, std::size_t... Lane>
-inline void swap_blocks(Vector<T>& a, Vector<T>& b, std::index_sequence<Lane...>) {
+QUADFEAT_HOT void swap_blocks(Vector<T>& a, Vector<T>& b, std::index_sequence<Lane...>) {
     constexpr std::size_t n = sizeof...(Lane);
     const Vector<T> upper =
         __builtin_shufflevector(a, b, ((Lane & Step) ? n + (Lane ^ Step) : Lane)...);
@@ -62,14 +99,39 @@ inline void swap_blocks(Vector<T>& a, Vector<T>& b, std::index_sequence<Lane...>
     a = upper;
 }
 
-template <class T, std::size_t Step = 1>
-inline void transpose(Vector<T> (&square)[lanes<T>]) {
+// Interleave the lanes of two vectors within each 16 bytes: the first half of them goes to a, the
+// second to b. Takes one instruction each, which swapping single lanes does not.
+template <class T, std::size_t... Lane>
+QUADFEAT_HOT void interleave(Vector<T>& a, Vector<T>& b, std::index_sequence<Lane...>) {
+    constexpr std::size_t n = sizeof...(Lane);
+    const Vector<T> low = __builtin_shufflevector(
+        a, b, ((Lane & 1) * n + (Lane & ~std::size_t(3)) + (Lane & 3) / 2)...);
+    b = __builtin_shufflevector(
+        a, b, ((Lane & 1) * n + (Lane & ~std::size_t(3)) + 2 + (Lane & 3) / 2)...);
+    a = low;
+}
+
+template <class T, std::size_t Step>
+QUADFEAT_HOT void transpose_blocks(Vector<T> (&square)[lanes<T>]) {
     if constexpr (Step < lanes<T>) {
         for (std::size_t i = 0; i < lanes<T>; ++i)
             if (!(i & Step))
                 swap_blocks<T, Step>(square[i], square[i + Step],
                                      std::make_index_sequence<lanes<T>>{});
-        transpose<T, 2 * Step>(square);
+        transpose_blocks<T, 2 * Step>(square);
+    }
+}
+
+template <class T>
+QUADFEAT_HOT void transpose(Vector<T> (&square)[lanes<T>]) {
+    if constexpr (sizeof(T) == 8) {
+        transpose_blocks<T, 1>(square);
+    } else {
+        for (std::size_t i = 0; i < lanes<T>; i += 2)
+            interleave<T>(square[i], square[i + 1], std::make_index_sequence<lanes<T>>{});
+        transpose_blocks<T, 2>(square);
+        // Interleaving left two of four rows in each other's place.
+        for (std::size_t i = 0; i < lanes<T>; i += 4) std::swap(square[i + 1], square[i + 2]);
     }
 }
 

@@ -36,25 +36,23 @@ struct HalfTurn<double> {
 };
 
 template <class T, std::size_t N>
-inline Vector<T> polynomial(const T (&coefficients)[N], Vector<T> y) {
+QUADFEAT_HOT Vector<T> polynomial(const T (&coefficients)[N], Vector<T> y) {
     Vector<T> value = broadcast<T>(coefficients[N - 1]);
     for (std::size_t k = N - 1; k-- > 0;) value = value * y + coefficients[k];
     return value;
 }
 
-// Write amplitude * cos(pi t) and amplitude * sin(pi t).
+// Write amplitude * cos(pi t) and amplitude * sin(pi t), for |t| up to `largest`.
 //
 // Adding and subtracting `rounder` rounds t to the nearest whole number of half turns; the rest
 // is exact, and the parity of the whole number, the lowest bit of the sum, is the sign of both.
-// Beyond `largest` that does not work: such an angle is taken as zero, to stay bounded, and is the
-// caller's to avoid.
+// Beyond `largest` that does not work. The caller knows how large angles can get and does not call
+// the core for such: a check of each would cost a twentieth of the whole.
 template <class T>
-inline void sincos_half_turns(Vector<T> t, Vector<T> amplitude, Vector<T>& cosine,
+QUADFEAT_HOT void sincos_half_turns(Vector<T> t, Vector<T> amplitude, Vector<T>& cosine,
                               Vector<T>& sine) {
     using Bits = typename Simd<T>::Bits;
     using Constants = HalfTurn<T>;
-    const Bits in_range = (t < Constants::largest) & (t > -Constants::largest);
-    t = (Vector<T>)((Bits)t & in_range);
     const Vector<T> shifted = t + Constants::rounder;
     const Vector<T> f = t - (shifted - Constants::rounder);
     const Vector<T> y = f * f;

@@ -12,6 +12,32 @@
 
 namespace quadfeat {
 
+// Hands out tiles: many at once at first, few in the end. So threads write far from one another,
+// which matters where a page of the output is new: two that touch the same one both wait for it.
+class TileCounter {
+public:
+    TileCounter(std::size_t n_tiles, std::size_t n_threads)
+        : n_tiles_(n_tiles), n_threads_(n_threads) {}
+
+    struct Range {
+        std::size_t begin, end;
+    };
+
+    Range next() {
+        std::size_t begin = next_, end;
+        do {
+            const std::size_t left = n_tiles_ - begin;
+            const std::size_t share = left / (2 * n_threads_);
+            end = begin + (left && !share ? 1 : share);
+        } while (!next_.compare_exchange_weak(begin, end));
+        return {begin, end};
+    }
+
+private:
+    const std::size_t n_tiles_, n_threads_;
+    std::atomic<std::size_t> next_{0};
+};
+
 // Call make_worker() once a thread, and what it returns once a tile. Returns false if stopped early.
 template <class MakeWorker>
 bool share_tiles(std::size_t n_tiles, std::size_t n_threads, const ShouldStop& should_stop,
@@ -19,7 +45,7 @@ bool share_tiles(std::size_t n_tiles, std::size_t n_threads, const ShouldStop& s
     using Clock = std::chrono::steady_clock;
     constexpr auto patience = std::chrono::milliseconds(50);
 
-    std::atomic<std::size_t> next{0};
+    TileCounter tiles(n_tiles, n_threads);
     std::atomic<bool> stopped{false};
     std::exception_ptr failure;
     std::atomic<bool> failed{false};
@@ -28,11 +54,13 @@ bool share_tiles(std::size_t n_tiles, std::size_t n_threads, const ShouldStop& s
         try {
             auto worker = make_worker();
             auto asked = Clock::now();
-            for (std::size_t tile; !stopped && (tile = next++) < n_tiles;) {
-                worker(tile);
-                if (asks && Clock::now() - asked > patience) {
-                    if (should_stop()) stopped = true;
-                    asked = Clock::now();
+            for (auto range = tiles.next(); range.begin < range.end; range = tiles.next()) {
+                for (std::size_t tile = range.begin; tile < range.end && !stopped; ++tile) {
+                    worker(tile);
+                    if (asks && Clock::now() - asked > patience) {
+                        if (should_stop()) stopped = true;
+                        asked = Clock::now();
+                    }
                 }
             }
         } catch (...) {

@@ -37,7 +37,7 @@ private:
 
 // Read a tile of scaled rows, column by column. Rows past the end, and columns past d, are zeros.
 template <class T>
-inline void load_rows(const Plan<T>& plan, const Matrix<const char>& X, std::size_t first_row,
+QUADFEAT_APART void load_rows(const Plan<T>& plan, const Matrix<const char>& X, std::size_t first_row,
                       std::size_t rows, Vector<T>* u) {
     const bool contiguous = X.column_stride == static_cast<std::ptrdiff_t>(sizeof(T));
     const char* const top = X.data + static_cast<std::ptrdiff_t>(first_row) * X.row_stride;
@@ -46,10 +46,8 @@ inline void load_rows(const Plan<T>& plan, const Matrix<const char>& X, std::siz
         for (; column + lanes<T> <= plan.d; column += lanes<T>) {
             Vector<T> square[lanes<T>];
             for (std::size_t row = 0; row < lanes<T>; ++row)
-                std::memcpy(&square[row],
-                            top + static_cast<std::ptrdiff_t>(row) * X.row_stride +
-                                static_cast<std::ptrdiff_t>(column * sizeof(T)),
-                            sizeof square[row]);
+                square[row] = load_unaligned<T>(top + static_cast<std::ptrdiff_t>(row) * X.row_stride +
+                                                static_cast<std::ptrdiff_t>(column * sizeof(T)));
             transpose<T>(square);
             for (std::size_t k = 0; k < lanes<T>; ++k)
                 u[column + k] = square[k] * plan.factors[column + k];
@@ -71,7 +69,7 @@ inline void load_rows(const Plan<T>& plan, const Matrix<const char>& X, std::siz
 
 // Turn the rows by the matrix of one block and return where the result is.
 template <class T>
-inline const Vector<T>* turn(const Plan<T>& plan, std::size_t block, Workspace<T>& work) {
+QUADFEAT_APART const Vector<T>* turn(const Plan<T>& plan, std::size_t block, Workspace<T>& work) {
     const std::size_t size = plan.size;
     const Vector<T>* from = work.rows();
     Vector<T>* to = work.here();
@@ -81,7 +79,7 @@ inline const Vector<T>* turn(const Plan<T>& plan, std::size_t block, Workspace<T
         if (plan.structure == Structure::butterfly) {
             // The permutation costs nothing: it is where the first pass reads.
             butterfly_round<T>([=](std::size_t i) { return from[order[i]]; }, to, size,
-                               {plan.cosines + round * (size - 1), plan.sines + round * (size - 1)});
+                               plan.tangents + round * plan.n_tangents);
         } else {
             const T* diagonal = plan.diagonals + round * size;
             if (order)
@@ -98,51 +96,50 @@ inline const Vector<T>* turn(const Plan<T>& plan, std::size_t block, Workspace<T
 
 // Inner products with the vertices of one block, in order, until there are enough nodes.
 template <class T, class Writer>
-inline void put_vertices(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
+QUADFEAT_APART void put_vertices(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
     const std::size_t missing = nodes.missing();
     const std::size_t count = missing < plan.size ? missing : plan.size;
     if (!plan.simplex) {
-        for (std::size_t j = 0; j < count; ++j) nodes.put(u[j]);
+        nodes.put(count, [&u] { return *u++; });
         return;
     }
+    const T *on = plan.on, *below = plan.below;
     Vector<T> running{};
-    for (std::size_t j = 0; j < count; ++j) {
-        const Vector<T> value = u[j];
-        nodes.put(value * plan.on[j] + running);
-        running -= value * plan.below[j];
-    }
-    if (missing > plan.size) nodes.put(running);
+    nodes.put(count, [&] {
+        const Vector<T> value = *u++;
+        const Vector<T> inner_product = value * *on++ + running;
+        running -= value * *below++;
+        return inner_product;
+    });
+    if (missing > plan.size) nodes.put(1, [&] { return running; });
 }
 
 // Inner products with a dense matrix, a few nodes at a time.
 template <class T, class Writer>
-inline void put_dense(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
-    constexpr std::size_t group = 8;
-    std::size_t node = 0;
-    for (; node + group <= plan.n_nodes; node += group) {
-        Vector<T> sums[group] = {};
-        const T* matrix = plan.matrix + node * plan.d;
-        for (std::size_t i = 0; i < plan.d; ++i)
-            for (std::size_t k = 0; k < group; ++k) sums[k] += u[i] * matrix[k * plan.d + i];
-        for (std::size_t k = 0; k < group; ++k) nodes.put(sums[k]);
-    }
-    for (; node < plan.n_nodes; ++node) {
-        Vector<T> sum{};
-        for (std::size_t i = 0; i < plan.d; ++i) sum += u[i] * plan.matrix[node * plan.d + i];
-        nodes.put(sum);
+QUADFEAT_APART void put_dense(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
+    const T* column = plan.matrix;
+    while (const std::size_t missing = nodes.missing()) {
+        Vector<T> sums[dense_group] = {};
+        for (std::size_t i = 0; i < plan.d; ++i, column += dense_group)
+#pragma GCC unroll 8
+            for (std::size_t k = 0; k < dense_group; ++k) sums[k] += u[i] * column[k];
+        const Vector<T>* sum = sums;
+        nodes.put(missing < dense_group ? missing : dense_group, [&sum] { return *sum++; });
     }
 }
 
 template <class T, Phi phi, bool reflected>
 inline void transform_tile(const Plan<T>& plan, const Matrix<const char>& X,
-                           const Matrix<char>& out, std::size_t tile, Workspace<T>& work) {
+                           const Matrix<char>& out, std::size_t tile, bool streams,
+                           Workspace<T>& work) {
     const std::size_t first_row = tile * lanes<T>;
     const std::size_t rows = X.rows - first_row < lanes<T> ? X.rows - first_row : lanes<T>;
     load_rows<T>(plan, X, first_row, rows, work.rows());
-    RowWriter<T> row_writer(out, first_row, rows, work.stage());
+    RowWriter<T> row_writer(out, first_row, rows, work.stage(), streams);
     NodeWriter<T, phi, reflected> nodes(plan, row_writer);
     if (plan.structure == Structure::given) {
-        for (std::size_t j = 0; j < plan.n_nodes; ++j) nodes.put(work.rows()[j]);
+        const Vector<T>* u = work.rows();
+        nodes.put(plan.n_nodes, [&u] { return *u++; });
     } else if (plan.structure == Structure::dense) {
         put_dense<T>(plan, work.rows(), nodes);
     } else {

@@ -7,15 +7,18 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from scipy.special import erf
 
 import quadfeat
-from quadfeat import QuadratureFeatures, _core
+from quadfeat import QuadratureFeatures, _core, transform_into
 from quadfeat.features import as_rule
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
 from quadfeat.nodes import DenseDirections, Nodes
@@ -177,10 +180,98 @@ class TestCosineAndSine:
         assert (np.abs(sine - np.sin(exact)) <= tolerance).all()
 
     def test_sane_beyond(self, core, dtype, monkeypatch):
-        t = np.geomspace(1e4, 1e30, 3000) * np.resize([1, -1], 3000)
-        bound = 1 + 4 * np.finfo(dtype).eps
-        for values in self.arguments(core, dtype, t, monkeypatch):
-            assert (np.abs(values) <= bound).all()  # nan is not
+        """Arguments from 1e4 to 1e30, some too large for the core, through the public map."""
+        use(core, monkeypatch)
+        for rule in ("sr33", "rff"):
+            features = QuadratureFeatures(
+                Gaussian(0.5), rule=rule, n_components=101, random_state=0
+            ).fit(np.zeros((1, 20)))
+            amplitude = features.nodes_.amplitudes(features.kernel_).max()
+            x = np.random.default_rng(0).standard_normal(20)
+            for scale in np.geomspace(1e4, 1e30, 40):
+                Z = features.transform((scale * x[None]).astype(dtype))
+                assert (np.abs(Z) <= amplitude * (1 + 4 * np.finfo(dtype).eps)).all()  # nan is not
+
+
+@needs_core
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+class TestLargestMagnitude:
+    @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 64), (40, 33), (1, 1000), (1000, 1)])
+    def test_any_layout(self, core, dtype, shape, monkeypatch):
+        use(core, monkeypatch)
+        rng = np.random.default_rng(0)
+        base = rng.standard_normal((2 * shape[0], 3 * shape[1])).astype(dtype)
+        views = (base[: shape[0], : shape[1]], base[::-2, ::3], base[::2, ::-3])
+        for X in (*views, np.asfortranarray(views[0]), np.ascontiguousarray(views[1])):
+            assert _core.largest_magnitude(X) == np.abs(X).max()
+        assert _core.largest_magnitude(sparse.csr_matrix(views[0])) == np.abs(views[0]).max()
+
+    @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, -np.nan])
+    def test_one_entry_that_is_not_finite(self, core, dtype, value, monkeypatch):
+        use(core, monkeypatch)
+        for index in range(147):
+            X = np.ones((3, 49), dtype=dtype)
+            X.flat[index] = value
+            assert not np.isfinite(_core.largest_magnitude(X))
+
+
+@needs_core
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0, 1, 7])
+def test_a_large_output_is_streamed_to_the_same_bits(core, dtype, offset, monkeypatch):
+    """Outputs of 16 MiB and more are written past the caches, whole lines of them only."""
+    use(core, monkeypatch)
+    X = np.random.default_rng(0).standard_normal((4403, 60)).astype(dtype)
+    features = QuadratureFeatures(n_components=1021, random_state=0).fit(X)
+    expected = np.vstack([features.transform(rows) for rows in np.array_split(X, 40)])
+    assert expected.nbytes > 2**24
+    # Rows of another length than the stride, at any offset to a cache line, and nothing beside.
+    buffer = np.full((len(X), 1029), 7, dtype=dtype)
+    transform_into(features, X, buffer[:, offset : offset + 1021])
+    assert_array_equal(buffer[:, offset : offset + 1021], expected)
+    assert (buffer[:, :offset] == 7).all()
+    assert (buffer[:, offset + 1021 :] == 7).all()
+
+
+@needs_core
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [2, 3, 4, 7, 8, 16, 20, 33])
+def test_right_angles(core, dtype, d, monkeypatch):
+    """Cosines that are zero or nearly so, whose tangents are not finite or enormous."""
+    use(core, monkeypatch)
+    monkeypatch.setattr(_core, "DENSE_UP_TO", 0)
+    rule = SphericalRadial(tilt=0.0)
+    nodes = rule.draw(d, 2 * d + 3, Gaussian(0.5), np.random.default_rng(0))
+    drawn = nodes.directions.matrices
+    angles = np.random.default_rng(1).choice(
+        [0, np.pi / 2, -np.pi / 2, np.pi / 2 + 1e-9, np.pi, 1.0], size=drawn.cosines.shape
+    )
+    cosines = np.where(np.abs(np.cos(angles)) < 1e-12, 0.0, np.cos(angles))
+    directions = replace(
+        nodes.directions, matrices=replace(drawn, cosines=cosines, sines=np.sin(angles))
+    )
+    turned = replace(nodes, directions=directions)
+    X = np.random.default_rng(2).standard_normal((5, d)).astype(dtype)
+    out = np.empty((5, len(nodes.radii)), dtype=dtype)
+    _core.native_map(turned, None, np.dtype(dtype), "structured").transform(X, out, 1, core)
+    exact = X.astype(np.float64) @ turned.frequencies().T
+    tolerance = 8 * np.finfo(dtype).eps * np.log2(2 * d) * nodes.longest
+    assert_allclose(out, exact, rtol=0, atol=tolerance * np.linalg.norm(X, axis=1).max())
+
+
+@needs_core
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ramps_of_huge_rows(dtype):
+    """Arguments that the core's butterflies might overflow on are right all the same."""
+    X = np.random.default_rng(0).standard_normal((5, 70)).astype(dtype)
+    features = QuadratureFeatures("arccos1", n_components=300, random_state=0).fit(X)
+    expected = features.transform(X)
+    for exponent in (20, 60, 100) if dtype == np.float32 else (100, 900):
+        Z = features.transform(X * dtype(2.0**exponent))
+        assert_allclose(Z * dtype(2.0**-exponent), expected, rtol=0, atol=1e-4)
 
 
 @needs_core
@@ -262,7 +353,7 @@ def test_an_interrupt_stops_a_long_transform():
     # A row repeated without end, written to one place: hours of work in no memory.
     script = """
 import numpy as np
-from quadfeat import QuadratureFeatures, _core
+from quadfeat import QuadratureFeatures, _core, transform_into
 x = np.ones((1, 100), dtype=np.float32)
 features = QuadratureFeatures(n_components=1000, random_state=0).fit(x)
 compiled = _core.compile_map(features.nodes_, features.kernel_, x.dtype)
@@ -298,7 +389,7 @@ def test_the_binding_checks_what_it_is_given():
         (np.zeros(20), out),
         (good.astype(">f8"), out),
     ]:
-        with pytest.raises(ValueError, match=r"shape of the map|dtype"):
+        with pytest.raises(ValueError, match=r"shape of the map|matrix of float64"):
             native.transform(X, Z, 1, CORES[0])
     read_only = out.copy()
     read_only.flags.writeable = False

@@ -42,7 +42,14 @@ NUMPY_DENSE_ENTRIES = 2**23
 
 # The native cosine reduces its argument in few steps, good up to so many half turns; beyond, rows
 # are so far apart that their phases are noise, but NumPy's is noise as it should be.
-FARTHEST = {"float32": np.pi * 2**22, "float64": np.pi * 2**51}
+FARTHEST_ANGLE = {"float32": np.pi * 2**22, "float64": np.pi * 2**51}
+
+# Native butterflies put off factors of up to eps / 8, three at a time, so that other arguments must
+# stay as far below the largest number.
+FARTHEST_VALUE = {
+    name: float(np.finfo(name).max) * (float(np.finfo(name).eps) / 8) ** 3
+    for name in ("float32", "float64")
+}
 
 # How the native core computes the inner products of rows and nodes, if it does.
 Product = Literal["structured", "dense", "given"]
@@ -114,6 +121,26 @@ def n_threads(n_jobs: int | None) -> int:
     return effective_n_jobs(n_jobs)
 
 
+def farthest(kernel: Kernel, dtype: Any) -> float:
+    """Return how large the native core's arguments may be."""
+    limits = FARTHEST_ANGLE if isinstance(kernel.nonlinearity, Fourier) else FARTHEST_VALUE
+    return limits[np.dtype(dtype).name]
+
+
+def largest_magnitude(X: Any) -> float:
+    """Return the largest absolute value in a dense or CSR matrix, not finite if an entry is not."""
+    values = X.data if sparse.issparse(X) else X
+    if CORE == "numpy":
+        # A sum is finite only if its terms are; the largest term may be NaN or may hide one.
+        finite = np.isfinite(values.sum()) or np.isfinite(values).all()
+        return check.largest_magnitude(values) if finite else np.inf
+    native = {
+        "float32": _native.largest_magnitude_float32,
+        "float64": _native.largest_magnitude_float64,
+    }[values.dtype.name]
+    return float(native(np.atleast_2d(values), CORE))
+
+
 class CompiledMap(Protocol):
     """Writes the features of rows in the dtype it was compiled for."""
 
@@ -124,9 +151,9 @@ class CompiledMap(Protocol):
 def compile_map(nodes: Nodes, kernel: Kernel, dtype: Any, *, far: bool = False) -> CompiledMap:
     """Return what computes the features of ``nodes`` for this kernel and dtype.
 
-    ``far`` says that arguments may exceed ``FARTHEST``.
+    ``far`` says that arguments may be beyond what ``farthest`` returns.
     """
-    if CORE == "numpy" or (far and isinstance(kernel.nonlinearity, Fourier)):
+    if CORE == "numpy" or far:
         return NumpyMap(nodes, kernel, dtype)
     d = nodes.directions.d
     factors = np.broadcast_to(kernel.input_factor(d), d)
@@ -306,7 +333,9 @@ def native_map(
             "origin": nodes.origin_feature(kernel),
         }
     parts |= {"factors": np.broadcast_to(factors, parts["d"]), "radii": radii}
-    floats = ("matrix", "cosines", "sines", "diagonals", "below", "on")
+    for name in ("cosines", "sines"):  # of which the core makes tangents
+        parts[name] = np.ascontiguousarray(parts[name], dtype=np.float64)
+    floats = ("matrix", "diagonals", "below", "on")
     for name in (*floats, "factors", "radii", "amplitudes"):
         parts[name] = np.ascontiguousarray(parts[name], dtype=dtype)
     make = _native.MapFloat32 if dtype == np.float32 else _native.MapFloat64

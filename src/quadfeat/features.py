@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
-from quadfeat._core import FARTHEST, CompiledMap, compile_map, n_threads
+from quadfeat._core import CompiledMap, compile_map, farthest, largest_magnitude, n_threads
 from quadfeat._validation import Array
 from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.rotations import Haar, Hadamard
@@ -233,8 +233,16 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return out
 
     def _validated(self, X: Any) -> Any:
+        """Return ``X`` as an array of the right width; ``_write`` sees to that it is finite."""
         check_is_fitted(self)
-        return validate_data(self, X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, reset=False)
+        return validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=check.FLOAT_DTYPES,
+            ensure_all_finite=False,
+            reset=False,
+        )
 
     def _write(self, X: Any, out: Array) -> None:
         """Write the features of validated ``X`` into ``out``."""
@@ -255,20 +263,13 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return super().__getstate__() | ({"_compiled": {}} if hasattr(self, "_compiled") else {})
 
     def _reaches_far(self, X: Any) -> bool:
-        """Return whether arguments may be too large for the native core's cosine.
+        """Return whether arguments may be too large for the native core.
 
-        Refuses data on which an argument or a feature would overflow the dtype.
+        Refuses data that are not finite, or on which a feature would overflow the dtype.
         """
-        values = X.data if sparse.issparse(X) else X
-        if values.flags.forc:
-            # The norm of all entries bounds each of them, but for squares that underflow, and
-            # takes BLAS one quick pass.
-            flat = values.ravel(order="K")
-            lost = np.sqrt(float(np.finfo(X.dtype).tiny) * flat.size)
-            norm = max(float(np.sqrt(np.vdot(flat, flat))), lost)
-            if self._largest_argument(norm, X.dtype) <= FARTHEST[X.dtype.name]:
-                return False
-        largest = check.largest_magnitude(X)
+        largest = largest_magnitude(X)
+        if not np.isfinite(largest):
+            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
         argument = self._largest_argument(largest, X.dtype)
         if argument == np.inf:
             way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"
@@ -276,7 +277,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 f"X has entries as large as {largest:.3g}, whose features under "
                 f"{check.one_line(self.kernel_)} are beyond the range of {X.dtype}: {way_out}."
             )
-        return bool(argument > FARTHEST[X.dtype.name])
+        return argument > farthest(self.kernel_, X.dtype)
 
     def _largest_argument(self, largest: float, dtype: Any) -> float:
         """Return a bound of arguments for entries up to ``largest``, infinite beyond the range."""
