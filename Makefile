@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study test sanitize lint types format bench bias clean
+.PHONY: help study digits test sanitize lint types format bench bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,10 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml $(NATIVE)
 	$(INSTALL) .
 	@touch $@
 
+$(VENV)/.installed-study: $(BIN)/python pyproject.toml $(NATIVE)
+	$(INSTALL) '.[study]'
+	@touch $@
+
 $(VENV)/.installed-test: $(BIN)/python pyproject.toml $(NATIVE)
 	$(INSTALL) '.[test]'
 	@touch $@
@@ -29,7 +33,10 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml $(NATIVE)
 	$(INSTALL) '.[dev]'
 	@touch $@
 
-study: $(VENV)/.installed ## compare all maps on scikit-learn's digits (under a minute)
+study: $(VENV)/.installed-study ## rerun the paper's experiments, quickly, and write study/report.html
+	$(BIN)/quadfeat study all --quick --out study
+
+digits: $(VENV)/.installed ## compare all maps on scikit-learn's digits (under a minute)
 	$(BIN)/python benchmarks/digits.py
 
 test: $(VENV)/.installed-test ## run every test and docstring example
@@ -64,4 +71,4 @@ bias: $(VENV)/.installed ## measure the biases that the docstrings quote
 	$(BIN)/python benchmarks/bias.py
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) $(SANITIZED) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SANITIZED) build dist study .pytest_cache .mypy_cache .ruff_cache .hypothesis

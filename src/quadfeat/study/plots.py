@@ -1,0 +1,184 @@
+"""The figures of the study, drawn from its tables and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from typing import Any, Literal
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from quadfeat.study.experiments import EXACT
+from quadfeat.study.methods import KERNELS, METHODS, RBF_SAMPLER
+
+Theme = Literal["light", "dark"]
+INK = {"light": "#1a1a1a", "dark": "#e8e8e8"}
+FAINT = {"light": "#d9d9d9", "dark": "#444444"}
+
+
+@contextmanager
+def theme(name: Theme) -> Iterator[None]:
+    """Draw on a background that is not drawn, in ink that can be read on it."""
+    settings: Any = {
+        "font.size": 10,
+        "text.color": INK[name],
+        "axes.labelcolor": INK[name],
+        "axes.edgecolor": INK[name],
+        "axes.titlesize": 10,
+        "xtick.color": INK[name],
+        "ytick.color": INK[name],
+        "grid.color": FAINT[name],
+        "axes.grid": True,
+        "grid.linewidth": 0.5,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.facecolor": "none",
+        "figure.facecolor": "none",
+        "savefig.facecolor": "none",
+        "legend.frameon": False,
+        "svg.hashsalt": "quadfeat",
+    }
+    with mpl.rc_context(settings):
+        yield
+
+
+def _style(method: str, ink: str) -> dict[str, Any]:
+    """Return how a method is drawn, in every figure the same."""
+    if method not in METHODS:
+        return {"color": ink, "marker": "1", "linestyle": ":", "label": method}
+    known = METHODS[method]
+    return {
+        "color": ink if known.colour == "#000000" else known.colour,
+        "marker": known.marker,
+        "linestyle": known.dashes,
+        "label": method,
+    }
+
+
+def _grid(table: pd.DataFrame, height: float) -> tuple[Figure, Any, list[str], list[str]]:
+    """Return axes for data sets by kernels."""
+    datasets = list(dict.fromkeys(table["dataset"]))
+    kernels = [kernel for kernel in KERNELS if kernel in set(table["kernel"])]
+    figure = Figure(figsize=(3.1 * max(len(kernels), 2) + 0.6, height * len(datasets) + 1.1))
+    axes = figure.subplots(len(datasets), len(kernels), squeeze=False)
+    for column, kernel in enumerate(kernels):
+        axes[0, column].set_title(KERNELS[kernel])
+        axes[-1, column].set_xlabel("n")
+    return figure, axes, datasets, kernels
+
+
+def _log_axis(axis: Any) -> None:
+    """Label a logarithmic axis by plain numbers, few enough to read."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _finish(figure: Figure, axes: Iterable[Any]) -> Figure:
+    """Put one legend of all methods on top."""
+    handles: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    top = 0.55 / figure.get_figheight()
+    figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=6, fontsize=9)
+    figure.tight_layout(rect=(0, 0, 1, 1 - top))
+    return figure
+
+
+def kernel_error(table: pd.DataFrame, name: Theme) -> Figure:
+    """Relative error of the kernel against n, with 95 % bands, a row for each data set."""
+    with theme(name):
+        figure, axes, datasets, kernels = _grid(table, 2.3)
+        for i, dataset in enumerate(datasets):
+            for j, kernel in enumerate(kernels):
+                ax = axes[i, j]
+                part = table[(table["dataset"] == dataset) & (table["kernel"] == kernel)]
+                for method, line in part.groupby("method", sort=False):
+                    style = _style(str(method), INK[name])
+                    ax.plot(line["n"], line["mean"], markersize=4.5, linewidth=1.3, **style)
+                    low = np.maximum(line["low"], line["mean"] * 0.3)  # a logarithmic axis
+                    ax.fill_between(
+                        line["n"], low, line["high"], color=style["color"], alpha=0.18, linewidth=0
+                    )
+                theirs = part[(part["method"] == "B") & part["published"].notna()]
+                if len(theirs):
+                    ax.plot(
+                        theirs["n"],
+                        theirs["published"],
+                        linestyle="none",
+                        marker="o",
+                        markersize=9,
+                        markerfacecolor="none",
+                        color=INK[name],
+                        label="published B",
+                    )
+                ax.set_yscale("log")
+                _log_axis(ax.yaxis)
+                ax.set_xticks(range(1, 6))
+                if j == 0:
+                    ax.set_ylabel(f"{dataset}\nrelative error")
+        return _finish(figure, axes.ravel())
+
+
+def accuracy(table: pd.DataFrame, name: Theme) -> Figure:
+    """Test score of a linear machine against n; the exact kernel machine as a line."""
+    with theme(name):
+        figure, axes, datasets, kernels = _grid(table, 2.3)
+        for i, dataset in enumerate(datasets):
+            for j, kernel in enumerate(kernels):
+                ax = axes[i, j]
+                part = table[(table["dataset"] == dataset) & (table["kernel"] == kernel)]
+                for method, line in part.groupby("method", sort=False):
+                    if method == EXACT:
+                        ax.axhline(
+                            line["mean"].iloc[0], color=INK[name], linestyle=":", label=EXACT
+                        )
+                        continue
+                    style = _style(str(method), INK[name])
+                    ax.errorbar(
+                        line["n"],
+                        line["mean"],
+                        yerr=line["se"],
+                        markersize=4.5,
+                        linewidth=1.3,
+                        elinewidth=0.7,
+                        **style,
+                    )
+                ax.set_xticks(sorted(set(part["n"]) - {0}))
+                if j == 0:
+                    ax.set_ylabel(f"{dataset}\ntest score")
+        return _finish(figure, axes.ravel())
+
+
+def walltime(rows: pd.DataFrame, name: Theme) -> Figure:
+    """Time of the explicit map and size of its state against the width."""
+    with theme(name):
+        figure = Figure(figsize=(9.9, 4.8))
+        axes = figure.subplots(1, 2)
+        for method, line in rows.groupby("method", sort=False):
+            style = _style(str(method), INK[name])
+            style["linewidth"] = 2 if method == RBF_SAMPLER else 1.3
+            microseconds = 1e6 * line["seconds"] / line["rows"]
+            axes[0].plot(line["d"], microseconds, markersize=5, **style)
+            axes[1].plot(line["d"], line["bytes"] / 1e6, markersize=5, **style)
+        for ax, label in zip(axes, ("microseconds a row", "megabytes of state"), strict=True):
+            ax.set_xscale("log", base=2)
+            ax.set_yscale("log")
+            ax.set_xticks(sorted(set(rows["d"])), [str(d) for d in sorted(set(rows["d"]))])
+            ax.set_xlabel("width d (4 (d + 1) features)")
+            ax.set_ylabel(label)
+        return _finish(figure, axes)
+
+
+def render(figure: Figure, kind: str) -> bytes:
+    """Return a figure as a file of this kind."""
+    file = BytesIO()
+    metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+    figure.savefig(file, format=kind, dpi=150, metadata=metadata)
+    return file.getvalue()

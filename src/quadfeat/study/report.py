@@ -1,0 +1,269 @@
+"""One self-contained page: what was found, the figures, the tables, and how to get them again."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from quadfeat.study import plots, summary
+from quadfeat.study.methods import KERNELS, METHODS, RBF_SAMPLER
+from quadfeat.study.runner import Outcome
+
+Draw = Callable[[pd.DataFrame, plots.Theme], Figure]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the report and what it is drawn from."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Draw
+    table: pd.DataFrame
+
+    def render(self, theme: plots.Theme, kind: str) -> bytes:
+        """Return the figure as a file."""
+        return plots.render(self.draw(self.table, theme), kind)
+
+
+def pictures(tables: dict[str, pd.DataFrame]) -> list[Picture]:
+    """Return the figures that there are rows for."""
+    found = []
+    if "kernel-error" in tables:
+        found.append(
+            Picture(
+                "kernel-error",
+                "Error of the kernel",
+                "Relative error of the kernel matrix in the Frobenius norm against n, for "
+                "2 n (d + 1) nodes; bands are 95 % intervals of the mean over draws of rows and "
+                "maps. Circles are the errors that the authors published for their method, B.",
+                plots.kernel_error,
+                summary.kernel_errors(tables["kernel-error"]),
+            )
+        )
+    if "accuracy" in tables:
+        found.append(
+            Picture(
+                "accuracy",
+                "Accuracy of a linear machine on the features",
+                "Accuracy (classification) or R2 (regression) on test rows against n, one standard "
+                "error up and down. The dotted line is the exact kernel machine, trained on a "
+                "subsample.",
+                plots.accuracy,
+                summary.accuracies(tables["accuracy"]),
+            )
+        )
+    if "walltime" in tables:
+        found.append(
+            Picture(
+                "walltime",
+                "Time of the map",
+                "Time of the explicit map on one thread, best of several, and the size of its "
+                "pickled state, against the width d of the data.",
+                plots.walltime,
+                tables["walltime"],
+            )
+        )
+    return found
+
+
+def build(
+    outcomes: Sequence[Outcome], tables: dict[str, pd.DataFrame], about: dict[str, Any]
+) -> str:
+    """Return the page."""
+    drawn = pictures(tables)
+    by_name = {picture.name: picture.table for picture in drawn}
+    body = [_headlines(by_name, outcomes)]
+    body += [_figure(picture, about["command"]) for picture in drawn]
+    if "kernel-error" in by_name:
+        body += _kernel_error_tables(by_name["kernel-error"])
+    if "accuracy" in by_name:
+        body.append(_section("Accuracy, cell by cell", _table(by_name["accuracy"])))
+    if "walltime" in by_name:
+        body.append(_section("Complexity, claimed and measured", _complexity(by_name["walltime"])))
+    body.append(_section("The methods", _table(_methods())))
+    body.append(_section("What was not run, and why", _left_out(outcomes)))
+    body.append(_section("Where this ran, and how to run it again", _provenance(about)))
+    return _asset("page.html").format(
+        style=_asset("page.css"), script=_asset("page.js"), body="\n".join(body)
+    )
+
+
+def _asset(name: str) -> str:
+    return files("quadfeat.study").joinpath(name).read_text(encoding="utf-8")
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>\n{content}</section>"
+
+
+def _headlines(tables: dict[str, pd.DataFrame], outcomes: Sequence[Outcome]) -> str:
+    """Return the summary on top."""
+    lines = []
+    if "kernel-error" in tables:
+        table = tables["kernel-error"]
+        known = summary.agreement(table)
+        ours = known[known["method"] == "B"]
+        if len(ours):
+            agree, of = int(ours["agree"].iloc[0]), int(ours["of"].iloc[0])
+            lines.append(
+                f"Of the {of} errors that the authors published for their method and that were run "
+                f"here, <b>{agree} agree</b> within three combined standard errors."
+            )
+        best = summary.winners(table)
+        for kernel, part in best.groupby("kernel", sort=False) if len(best) else ():
+            counts = part["best"].value_counts()
+            who = ", ".join(f"{escape(str(name))} ({count})" for name, count in counts.items())
+            factor = np.exp(np.log(part["G / best"].dropna()).mean())
+            versus = f" Plain random features have {factor:.1f} times the best error."
+            lines.append(
+                f"<b>{escape(KERNELS[str(kernel)])} kernel</b>: smallest error, by data sets out "
+                f"of {len(part)}: {who}.{versus if np.isfinite(factor) else ''}"
+            )
+    if "walltime" in tables:
+        times = tables["walltime"]
+        widest = times[times["d"] == times["d"].max()].set_index("method")["seconds"]
+        if {"B-map", RBF_SAMPLER} <= set(widest.index):
+            ratio = widest[RBF_SAMPLER] / widest["B-map"]
+            lines.append(
+                f"At d = {times['d'].max()} the paper's map takes 1/{ratio:.0f} of the time of "
+                "scikit-learn's RBFSampler, on one thread."
+            )
+    failed = sum(outcome.failed is not None for outcome in outcomes)
+    if failed:
+        lines.append(f"<b>{failed} cell(s) failed</b>: see the list below.")
+    items = "".join(f"<li>{line}</li>" for line in lines)
+    return f"<section class='summary'><h2>In short</h2><ul>{items}</ul></section>"
+
+
+def _figure(picture: Picture, command: str) -> str:
+    light, dark = (
+        "data:image/svg+xml;base64," + base64.b64encode(picture.render(theme, "svg")).decode()
+        for theme in ("light", "dark")
+    )
+    return (
+        f"<section><h2>{escape(picture.title)}</h2>\n<figure><div class='scroll'><picture>"
+        f"<source media='screen and (prefers-color-scheme: dark)' srcset='{dark}'>"
+        f"<img class='plot' src='{light}' alt='{escape(picture.caption, quote=True)}'>"
+        "</picture></div>"
+        f"<figcaption>{escape(picture.caption)} Get it again by <code>{escape(command)}</code>; "
+        f"rows: <code>{picture.name}.csv</code>; figure: <code>{picture.name}.png</code>, "
+        "<code>.svg</code>, <code>.pdf</code>.</figcaption></figure></section>"
+    )
+
+
+def _kernel_error_tables(table: pd.DataFrame) -> list[str]:
+    parts = []
+    best = summary.winners(table)
+    if len(best):
+        text = "<p>Errors at equal n, in geometric mean over the n that all methods ran.</p>"
+        parts.append(_section("Who wins where", text + _table(best)))
+    known = table[table["published"].notna()]
+    if len(known):
+        text = f"<p>Published: {escape(summary.CITATION)}. A cell agrees within three combined "
+        text += "standard errors: ours, theirs, and the spread over the choice of rows, which the "
+        text += "authors drew once.</p>"
+        parts.append(
+            _section("Agreement with the published errors", text + _table(summary.agreement(table)))
+        )
+        columns = ["dataset", "kernel", "method", "n", "mean", "se", "sd_maps", "sd_rows"]
+        columns += ["published", "z", "verdict"]
+        parts.append(_section("Ours and the published, cell by cell", _table(known[columns])))
+    columns = ["dataset", "kernel", "method", "n", "mean", "low", "high", "sd_maps", "sd_rows"]
+    parts.append(_section("Error of the kernel, cell by cell", _table(table[[*columns, "runs"]])))
+    return parts
+
+
+def _complexity(rows: pd.DataFrame) -> str:
+    measured = summary.exponents(rows)
+    claimed = [
+        (METHODS[name].time, METHODS[name].space) if name in METHODS else ("d^2", "d^2")
+        for name in measured["method"]
+    ]
+    table = pd.DataFrame(
+        {
+            "method": measured["method"],
+            "time, claimed": [time for time, _ in claimed],
+            "time, measured d^": measured["time"],
+            "space, claimed": [space for _, space in claimed],
+            "space, measured d^": measured["space"],
+            "d from": measured["from"],
+            "d to": measured["to"],
+        }
+    )
+    text = "<p>For 4 (d + 1) features of one row; fitted to the widths given. Random features are "
+    text += "bound by memory, not arithmetic, where their matrix leaves the caches.</p>"
+    return text + _table(table)
+
+
+def _methods() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "name": [method.name for method in METHODS.values()],
+            "what": [method.title for method in METHODS.values()],
+            "in the paper": ["yes" if method.in_paper else "" for method in METHODS.values()],
+        }
+    )
+
+
+def _left_out(outcomes: Sequence[Outcome]) -> str:
+    rows = [
+        {
+            "experiment": outcome.cell.experiment,
+            "data set": outcome.cell.dataset,
+            "kernel": outcome.cell.kernel,
+            "method": outcome.cell.method,
+            "n": outcome.cell.n,
+            "reason": f"failed: {outcome.failed}" if outcome.failed else outcome.skipped,
+        }
+        for outcome in outcomes
+        if outcome.failed or outcome.skipped
+    ]
+    if not rows:
+        return "<p>Everything was run.</p>"
+    table = pd.DataFrame(rows)
+    keys = ["experiment", "data set", "kernel", "method", "reason"]
+    grouped = table.groupby(keys, sort=False)["n"].apply(lambda n: ", ".join(map(str, n)))
+    return _table(grouped.reset_index())
+
+
+def _provenance(about: dict[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><th scope='row'>{escape(str(key))}</th><td>{escape(str(value))}</td></tr>"
+        for key, value in about.items()
+    )
+    return f"<div class='scroll'><table>{rows}</table></div>"
+
+
+def _table(table: pd.DataFrame) -> str:
+    """Return a table that the reader can sort by a click on a column's head."""
+    head = "".join(
+        f"<th scope='col' aria-sort='none'><button>{escape(str(name))}</button></th>"
+        for name in table.columns
+    )
+    body = "".join(
+        "<tr>" + "".join(_entry(value) for value in row) + "</tr>"
+        for row in table.itertuples(index=False)
+    )
+    return (
+        "<div class='scroll'><table class='sortable'>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _entry(value: Any) -> str:
+    if isinstance(value, (float, np.floating)):
+        text = "" if np.isnan(value) else f"{value:.3g}"
+        return f"<td class='number' data-value='{value!r}'>{text}</td>"
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return f"<td class='number' data-value='{value}'>{value}</td>"
+    return f"<td>{escape(str(value))}</td>"

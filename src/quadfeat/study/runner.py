@@ -1,0 +1,192 @@
+"""Run cells, keep every finished one at once, and go on where an earlier run was stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy
+import sklearn
+from threadpoolctl import threadpool_limits
+
+import quadfeat
+from quadfeat.study.errors import StudyError
+from quadfeat.study.experiments import EXPERIMENTS, Cell, Effort, Row, Skipped
+from quadfeat.study.fetch import atomic_write
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a cell: rows, or a reason why there are none."""
+
+    cell: Cell
+    rows: list[Row] = field(default_factory=list)
+    skipped: str | None = None
+    failed: str | None = None
+    kept: bool = False  # whether it is from an earlier run
+
+
+def run_cell(cell: Cell, effort: Effort) -> Outcome:
+    """Run one cell on one thread, so that its numbers do not depend on how many run beside it."""
+    with threadpool_limits(1):
+        try:
+            return Outcome(cell, rows=EXPERIMENTS[cell.experiment](cell, effort))
+        except Skipped as reason:
+            return Outcome(cell, skipped=str(reason))
+        except StudyError:
+            raise
+        except Exception as error:
+            return Outcome(cell, failed=f"{type(error).__name__}: {error}".splitlines()[0])
+
+
+class Store:
+    """The finished cells of a configuration, a file each in a folder named by its fingerprint."""
+
+    def __init__(self, folder: Path, effort: Effort) -> None:
+        self.folder = folder
+        self.fingerprint = fingerprint(effort)
+        self.cells = folder / "cells" / self.fingerprint
+        try:
+            self.cells.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StudyError(f"cannot write to {folder}: {error.strerror or error}.") from error
+
+    def _path(self, cell: Cell) -> Path:
+        parts = (cell.dataset, cell.kernel, cell.method, str(cell.n))
+        name = re.sub(r"[^A-Za-z0-9.-]+", "_", "_".join(parts))
+        return self.cells / cell.experiment / f"{name}.json"
+
+    def load(self, cell: Cell) -> Outcome | None:
+        """Return a finished cell, if it is here."""
+        try:
+            content = json.loads(self._path(cell).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise StudyError(f"{self._path(cell)} cannot be read ({error}): delete it.") from error
+        return Outcome(cell, rows=content["rows"], skipped=content["skipped"], kept=True)
+
+    def save(self, outcome: Outcome) -> None:
+        """Keep a finished cell. One that failed is tried again by the next run."""
+        if outcome.failed is None:
+            content = {"rows": outcome.rows, "skipped": outcome.skipped}
+            self.write(self._path(outcome.cell), json.dumps(content).encode())
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file as a whole or not at all."""
+        try:
+            with atomic_write(path) as file:
+                file.write(content)
+        except OSError as error:
+            raise StudyError(f"cannot write {path}: {error.strerror or error}.") from error
+
+
+def run(cells: Sequence[Cell], effort: Effort, store: Store, jobs: int) -> Iterator[Outcome]:
+    """Yield what becomes of the cells as they finish, those of an earlier run first."""
+    missing = []
+    for cell in cells:
+        outcome = store.load(cell)
+        if outcome is None:
+            missing.append(cell)
+        else:
+            yield outcome
+    # Times are measured with nothing running beside them.
+    timed = [cell for cell in missing if cell.experiment == "walltime"]
+    others = [cell for cell in missing if cell.experiment != "walltime"]
+    results: Iterator[Outcome]
+    if jobs == 1:
+        results = (run_cell(cell, effort) for cell in others)
+    else:
+        results = _run_in_processes(others, effort, jobs)
+    for outcome in results:
+        store.save(outcome)
+        yield outcome
+    for cell in timed:
+        outcome = run_cell(cell, effort)
+        store.save(outcome)
+        yield outcome
+
+
+def _run_in_processes(cells: Sequence[Cell], effort: Effort, jobs: int) -> Iterator[Outcome]:
+    """Yield outcomes from worker processes; one that dies costs only the cells it was running."""
+    waiting = iter(cells)
+    while batch := list(islice(waiting, jobs)):
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            running: dict[Future[Outcome], Cell] = {
+                pool.submit(run_cell, cell, effort): cell for cell in batch
+            }
+            broken = False
+            while running:
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    cell = running.pop(future)
+                    try:
+                        yield future.result()
+                    except BrokenProcessPool:
+                        broken = True
+                        yield Outcome(cell, failed="its process died: out of memory?")
+                    following = None if broken else next(waiting, None)
+                    if following is not None:
+                        running[pool.submit(run_cell, following, effort)] = following
+
+
+def fingerprint(effort: Effort) -> str:
+    """Return what stands for all that changes a number: the effort and the program's version."""
+    content = {key: value for key, value in asdict(effort).items() if key != "data_dir"}
+    text = json.dumps([content, quadfeat.__version__], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def machine(effort: Effort, store: Store, jobs: int) -> dict[str, Any]:
+    """Return what the study ran on, to be kept with its rows."""
+    return {
+        "seed": effort.seed,
+        "configuration": store.fingerprint,
+        "quadfeat": quadfeat.__version__,
+        "core": quadfeat._core.CORE,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit_learn": sklearn.__version__,
+        "cpu": _cpu(),
+        "processors": os.cpu_count(),
+        "jobs": jobs,
+        "threads": 1,
+    }
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            found = re.search(r"^model name\s*:\s*(.+)$", file.read(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found.group(1).strip() if found else platform.processor() or platform.machine()
+
+
+def tables(outcomes: Sequence[Outcome]) -> dict[str, pd.DataFrame]:
+    """Return the rows of each experiment that has any."""
+    rows: dict[str, list[Row]] = {}
+    for outcome in outcomes:
+        if outcome.rows:
+            rows.setdefault(outcome.cell.experiment, []).extend(outcome.rows)
+    return {experiment: pd.DataFrame(found) for experiment, found in rows.items()}
+
+
+def command_line() -> str:
+    """Return the command that reproduces this run."""
+    return " ".join(["quadfeat", *sys.argv[1:]])
