@@ -158,7 +158,9 @@ def _write(outcomes: list[runner.Outcome], store: runner.Store, about: dict[str,
 def _print_summary(tables: dict[str, pd.DataFrame]) -> None:
     if "kernel-error" in tables:
         errors = summary.kernel_errors(tables["kernel-error"])
-        _print_table("Smallest error of the kernel", summary.winners(errors))
+        best = summary.winners(errors)
+        narrow = [name for name in best.columns if name not in ("second / best", "B / best")]
+        _print_table("Smallest error of the kernel", best[narrow])
         known = summary.agreement(errors)
         if len(known):
             _print_table("Agreement with the published errors", known)

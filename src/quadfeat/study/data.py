@@ -6,15 +6,17 @@ A data set is looked for in the folder that the user names (``NAME.npz`` with ar
 
 from __future__ import annotations
 
+import hashlib
 import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import sklearn
 from sklearn import datasets
 
 from quadfeat._validation import Array, Float64Array
@@ -172,6 +174,15 @@ def where(name: str, data_dir: Path | None) -> str | None:
     """Return in words where a data set is, if it is here."""
     found = _find(CATALOGUE[name], data_dir)
     return str(found) if isinstance(found, Path) else "in scikit-learn" if found else None
+
+
+@lru_cache(maxsize=32)
+def signature(name: str, data_dir: Path | None) -> str:
+    """Return what changes when a data set does."""
+    found = _find(CATALOGUE[name], data_dir)
+    if isinstance(found, Path):
+        return hashlib.sha256(found.read_bytes()).hexdigest()[:16]
+    return f"scikit-learn {sklearn.__version__}"
 
 
 def load(name: str, data_dir: Path | None = None) -> Dataset:

@@ -45,6 +45,7 @@ def _agreement(table: pd.DataFrame, known: pd.DataFrame) -> list[str]:
         f"Published: {summary.CITATION}. Cells agree within three combined standard errors: "
         "ours, theirs, and the spread over the choice of rows, which the authors drew once.",
         _markdown(summary.agreement(table)),
+        "\n".join(f"- {remark}" for remark in summary.remarks(table)),
     ]
     ours = known[known["method"] == "B"]
     for kernel, title in KERNELS.items():

@@ -17,6 +17,8 @@ from quadfeat.study import plots, summary
 from quadfeat.study.methods import KERNELS, METHODS, RBF_SAMPLER
 from quadfeat.study.runner import Outcome
 
+TIE = 1.02  # ratio of errors below which the first has not really won
+
 Draw = Callable[[pd.DataFrame, plots.Theme], Figure]
 
 
@@ -124,6 +126,8 @@ def _headlines(tables: dict[str, pd.DataFrame], outcomes: Sequence[Outcome]) -> 
             counts = part["best"].value_counts()
             who = ", ".join(f"{escape(str(name))} ({count})" for name, count in counts.items())
             factor = np.exp(np.log(part["G / best"].dropna()).mean())
+            ties = int((part["second / best"] < TIE).sum())
+            who += f"; {ties} of these are ties within 2 %" if ties else ""
             versus = f" Plain random features have {factor:.1f} times the best error."
             lines.append(
                 f"<b>{escape(KERNELS[str(kernel)])} kernel</b>: smallest error, by data sets out "
@@ -172,9 +176,9 @@ def _kernel_error_tables(table: pd.DataFrame) -> list[str]:
         text = f"<p>Published: {escape(summary.CITATION)}. A cell agrees within three combined "
         text += "standard errors: ours, theirs, and the spread over the choice of rows, which the "
         text += "authors drew once.</p>"
-        parts.append(
-            _section("Agreement with the published errors", text + _table(summary.agreement(table)))
-        )
+        said = "".join(f"<li>{escape(remark)}</li>" for remark in summary.remarks(table))
+        text += _table(summary.agreement(table)) + f"<ul>{said}</ul>"
+        parts.append(_section("Agreement with the published errors", text))
         columns = ["dataset", "kernel", "method", "n", "mean", "se", "sd_maps", "sd_rows"]
         columns += ["published", "z", "verdict"]
         parts.append(_section("Ours and the published, cell by cell", _table(known[columns])))

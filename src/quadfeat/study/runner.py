@@ -24,6 +24,7 @@ import sklearn
 from threadpoolctl import threadpool_limits
 
 import quadfeat
+from quadfeat.study.data import signature
 from quadfeat.study.errors import StudyError
 from quadfeat.study.experiments import EXPERIMENTS, Cell, Effort, Row, Skipped
 from quadfeat.study.fetch import atomic_write
@@ -58,6 +59,7 @@ class Store:
 
     def __init__(self, folder: Path, effort: Effort) -> None:
         self.folder = folder
+        self.data_dir = Path(effort.data_dir) if effort.data_dir else None
         self.fingerprint = fingerprint(effort)
         self.cells = folder / "cells" / self.fingerprint
         try:
@@ -71,19 +73,25 @@ class Store:
         return self.cells / cell.experiment / f"{name}.json"
 
     def load(self, cell: Cell) -> Outcome | None:
-        """Return a finished cell, if it is here."""
+        """Return a finished cell, if it is here and its data set has not changed since."""
         try:
             content = json.loads(self._path(cell).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             raise StudyError(f"{self._path(cell)} cannot be read ({error}): delete it.") from error
+        if content["data"] != self._signature(cell):
+            return None
         return Outcome(cell, rows=content["rows"], skipped=content["skipped"], kept=True)
+
+    def _signature(self, cell: Cell) -> str:
+        return "" if cell.experiment == "walltime" else signature(cell.dataset, self.data_dir)
 
     def save(self, outcome: Outcome) -> None:
         """Keep a finished cell. One that failed is tried again by the next run."""
         if outcome.failed is None:
             content = {"rows": outcome.rows, "skipped": outcome.skipped}
+            content["data"] = self._signature(outcome.cell)
             self.write(self._path(outcome.cell), json.dumps(content).encode())
 
     def write(self, path: Path, content: bytes) -> None:
