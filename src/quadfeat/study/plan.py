@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadfeat.study.data import PAPER
+from quadfeat.study.data import CATALOGUE, PAPER
 from quadfeat.study.experiments import EXACT, Cell
 from quadfeat.study.methods import METHODS, RBF_SAMPLER
 
 # Too large for a linear machine within minutes, or too small to split.
 NOT_FOR_ACCURACY = ("cifar100", "leukemia")
 ONLY_IN_FULL = ("mnist",)
+WIDE = 100
 
 
 def plan(
@@ -39,7 +40,7 @@ def plan(
             if dataset not in left_out
             for kernel in kernels
             for method in (*methods, EXACT)
-            for n in ((0,) if method == EXACT else range(1, 6) if full else (1, 3))
+            for n in _blocks(dataset, method, full=full)
         ]
     if "walltime" in experiments:
         widths = [2**k for k in (range(4, 13) if full else range(6, 12))]
@@ -50,6 +51,15 @@ def plan(
             for d in widths
         ]
     return cells
+
+
+def _blocks(dataset: str, method: str, *, full: bool) -> Sequence[int]:
+    """Return the n of the accuracy study, fewer where linear machines take their time."""
+    if method == EXACT:
+        return (0,)
+    if full:
+        return range(1, 6)
+    return (1,) if CATALOGUE[dataset].shape[1] > WIDE else (1, 3)
 
 
 def default_datasets(here: Sequence[str], *, full: bool) -> list[str]:

@@ -29,10 +29,10 @@ REASONS = {
         "factor in all rounds, which is biased; ours are drawn so that columns are uniform"
     ),
 }
-# The same by data set, for sets that are not those of the authors.
+# The same by data set, for sets that come in several forms.
 REBUILT = {
-    "cifar100": "a subset of the authors' images",
-    "leukemia": "rebuilt from the raw expressions",
+    "cifar100": "perhaps a subset of the authors' images",
+    "leukemia": "perhaps standardised otherwise than the authors'",
 }
 
 
@@ -108,9 +108,8 @@ def _verdict(cell: object) -> str:
     notes = [f"see the remark on {name}" for name in (get("method"),) if name in REASONS]
     notes += [f"only {get('runs'):.0f} runs here"] if get("runs") < FEW_RUNS else []
     notes += [REBUILT[name] for name in (get("dataset"),) if name in REBUILT]
-    return f"differs by {100 * get('difference'):+.0f} %" + (
-        f" ({'; '.join(notes)})" if notes else ""
-    )
+    explained = f" ({'; '.join(notes)})" if notes else ""
+    return f"differs by {100 * get('difference'):+.0f} %{explained}"
 
 
 def agreement(table: pd.DataFrame) -> pd.DataFrame:
@@ -127,7 +126,8 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
                 "where they differ, %": _span(100 * part["difference"][~agrees]),
             }
         )
-    return pd.DataFrame(found)
+    columns = ["method", "agree", "of", "median difference, %", "where they differ, %"]
+    return pd.DataFrame(found, columns=columns)
 
 
 def remarks(table: pd.DataFrame) -> list[str]:
