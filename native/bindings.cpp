@@ -197,6 +197,7 @@ public:
         if (rows.columns != plan_.d || features.rows != rows.rows ||
             features.columns != plan_.n_columns())
             throw nb::value_error("X and out do not have the shape of the map");
+        if (n_threads == 0) throw nb::value_error("n_threads is 0: give a positive number");
         const Core& core = find_core(core_name);
         bool interrupted = false;
         const ShouldStop should_stop = [&] {

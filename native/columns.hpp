@@ -23,7 +23,8 @@ template <class T>
 class RowWriter {
 public:
     // `streams` says to write past the caches: for outputs that they cannot hold. The rows of such
-    // an output must be contiguous, aligned to T, and a line long.
+    // an output must be contiguous, aligned to T, and longer than what is staged, so that all but
+    // the first flush begin past the line in which the row begins.
     RowWriter(const Matrix<char>& out, std::size_t first_row, std::size_t rows, T* stage,
               bool streams)
         : out_(out), first_row_(first_row), rows_(rows), stage_(stage), streams_(streams) {}
@@ -89,7 +90,7 @@ private:
         for (; to < line_of(end); to += line_bytes, from += line_bytes)
             for (std::size_t k = 0; k < line_bytes; k += sizeof(Vector<T>))
                 stream<T>(to + k, load_unaligned<T>(from + k));
-        std::memcpy(staged - line, staged + staged_ - line, line_bytes);
+        std::memmove(staged - line, staged + staged_ - line, line_bytes);
     }
 
     // Write what stream_lines kept.

@@ -10,8 +10,10 @@ namespace {
 
 // An output at least this large is not in the caches when it is read again.
 constexpr std::size_t stream_from = std::size_t(1) << 24;
-// Rows shorter than this are mostly lines that two of them share, which must not be streamed.
+// Rows shorter than this have too large a part of lines that two of them share, which must not be
+// streamed; and RowWriter wants more than what it stages.
 constexpr std::size_t shortest_streamed_row = 1024;
+static_assert(shortest_streamed_row > staged_columns<float> * sizeof(float));
 
 template <class T>
 bool should_stream(const Matrix<char>& out) {

@@ -262,6 +262,20 @@ def test_right_angles(core, dtype, d, monkeypatch):
     assert_allclose(out, exact, rtol=0, atol=tolerance * np.linalg.norm(X, axis=1).max())
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_duplicates_of_a_sparse_matrix_count_as_their_sum(dtype):
+    """What tells how far rows reach is their entries, not the terms they are stored as."""
+    entries = (np.full(5000, 3e5, dtype=dtype), np.zeros(5000, dtype=np.int32), [0, 5000])
+    X = sparse.csr_matrix(entries, shape=(1, 64))
+    features = QuadratureFeatures(Gaussian(1 / 64), n_components=257, random_state=0)
+    features.fit(np.zeros((1, 64), dtype=dtype))
+    assert_array_equal(features.transform(X), features.transform(X.toarray()))
+    largest = np.finfo(dtype).max
+    X = sparse.csr_matrix((np.array([largest, largest]), [0, 0], [0, 2]), shape=(1, 64))
+    with pytest.raises(ValueError, match="infinity"):
+        features.transform(X)
+
+
 @needs_core
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ramps_of_huge_rows(dtype):

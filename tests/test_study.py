@@ -69,14 +69,37 @@ class TestData:
             ({"X": np.full((5, 16), np.nan), "y": np.ones(5)}, "NaN or infinite"),
             ({"X": np.ones((1, 16)), "y": np.ones(1)}, "1 row"),
             ({"X": np.ones((5, 16)), "y": np.ones(4)}, "y has shape"),
+            ({"X": np.ones((5, 16)), "y": np.array(1.0)}, "y has shape"),
+            ({"X": np.ones((5, 0)), "y": np.arange(5)}, "not a matrix"),
+            ({"X": np.ones((5, 2)), "y": np.arange(5)}, "5 classes in 5 rows"),
+            ({"X": np.ones((5, 2)), "y": np.ones(5)}, "1 classes in 5 rows"),
             ({"X": np.ones(5), "y": np.ones(5)}, "not a matrix"),
             ({"X": np.full((5, 2), "a"), "y": np.ones(5)}, "not a matrix of numbers"),
-            ({"X": -np.ones((5, 2)), "y": np.ones(5)}, "no positive entry"),
+            ({"X": -np.ones((5, 2)), "y": np.arange(5) % 2}, "no positive entry"),
         ],
     )
     def test_a_bad_file_is_refused_by_name(self, tmp_path, arrays, message):
         np.savez(tmp_path / "letter.npz", **arrays)
         with pytest.raises(StudyError, match=message):
+            data.load("letter", tmp_path)
+
+    @pytest.mark.parametrize(
+        ("y", "message"),
+        [
+            (np.full(30, np.nan), "finite numbers"),
+            (np.full(30, "a"), "finite numbers"),
+            (np.ones(30), "constant"),
+        ],
+    )
+    def test_targets_that_cannot_be_learnt(self, tmp_path, y, message):
+        np.savez(tmp_path / "powerplant.npz", X=np.random.default_rng(0).random((30, 4)), y=y)
+        with pytest.raises(StudyError, match=message):
+            data.load("powerplant", tmp_path)
+
+    def test_an_array_that_is_no_archive(self, tmp_path):
+        with (tmp_path / "letter.npz").open("wb") as file:
+            np.save(file, np.ones((5, 16)))
+        with pytest.raises(StudyError, match="not an archive"):
             data.load("letter", tmp_path)
 
     @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 broken"])
@@ -92,8 +115,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         # A transfer that breaks off: fewer bytes than were announced.
         missing = 1000 if self.path == "/broken" else 0
-        self.send_header("Content-Length", str(len(content) + missing))
+        if self.path == "/cut":
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(len(content) + missing))
         self.end_headers()
+        if self.path == "/cut":  # chunks without an end
+            content = b"5\r\nabc"
         self.wfile.write(content)
 
     def log_message(self, *arguments):
@@ -105,7 +133,8 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setenv("QUADFEAT_CACHE", str(tmp_path / "cache"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     text = b"1 1:0.5 3:2\n-1 2:1\n"
-    server.files = {"/good": bz2.compress(text), "/broken": bz2.compress(text)}
+    server.files = {"/good": bz2.compress(text), "/broken": bz2.compress(text), "/cut": b""}
+    server.files["/page"] = b"<html>sign in first</html>"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -131,9 +160,15 @@ class TestFetch:
             fetch.fetch("tiny", self.source(server, "/good", ("0" * 64,)), (2, 3))
         assert list(fetch.cache_folder().iterdir()) == []
 
-    def test_a_broken_transfer(self, server):
-        with pytest.raises(StudyError, match=r"cannot fetch 'tiny' .*broke off|IncompleteRead"):
-            fetch.fetch("tiny", self.source(server, "/broken"), (2, 3))
+    @pytest.mark.parametrize("path", ["/broken", "/cut"])
+    def test_a_broken_transfer(self, server, path):
+        with pytest.raises(StudyError, match=r"cannot fetch 'tiny' .*(broke off|IncompleteRead)"):
+            fetch.fetch("tiny", self.source(server, path), (2, 3))
+        assert list(fetch.cache_folder().iterdir()) == []
+
+    def test_something_else_than_the_set_is_not_kept(self, server):
+        with pytest.raises(StudyError, match="is not 'tiny'"):
+            fetch.fetch("tiny", self.source(server, "/page"), (2, 3))
         assert list(fetch.cache_folder().iterdir()) == []
 
     def test_a_file_that_changed_in_the_cache(self, server):
@@ -254,7 +289,7 @@ class TestRunner:
         outcomes = list(runner.run(CELLS, SMALL, store, 1))
         failed = [outcome for outcome in outcomes if outcome.failed]
         assert {outcome.cell.method for outcome in failed} == {"G"}
-        assert failed[0].failed == "RuntimeError: no such luck"
+        assert failed[0].failed == "RuntimeError: no such luck and more"
         assert sum(bool(outcome.rows) for outcome in outcomes) == len(CELLS) / 2
         page = report.build(outcomes, runner.tables(outcomes), {"command": "quadfeat study"})
         assert "failed: RuntimeError: no such luck" in page
@@ -288,12 +323,36 @@ class TestRunner:
         for seed in (0, 0, 1):
             X = np.random.default_rng(seed).random((1200, 16))
             if not kept or seed:
-                np.savez(tmp_path / "letter.npz", X=X, y=X[:, 0])
+                np.savez(tmp_path / "letter.npz", X=X, y=X[:, 0] > 0.5)
                 data.signature.cache_clear()  # as in a new process
                 experiments._load.cache_clear()
             (outcome,) = runner.run(cells, effort, runner.Store(tmp_path / "out", effort), 1)
             kept.append(outcome.kept)
         assert kept == [False, True, False]
+
+    def test_workers_die_with_a_parent_that_is_killed(self, tmp_path):
+        arguments = ["kernel-error", "--jobs", "2", "--datasets", "digits", "--out", str(tmp_path)]
+        running = subprocess.Popen(
+            [sys.executable, "-m", "quadfeat", "study", *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+        if not Path("/proc/self/task").exists():
+            running.kill()
+            pytest.skip("needs /proc")
+        while not list(tmp_path.rglob("*.json")) and running.poll() is None:
+            time.sleep(0.05)
+        workers = children.read_text().split()
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        assert len(workers) >= 2
+        for _ in range(1000):
+            alive = [pid for pid in workers if b"spawn_main" in _command_of(pid)]
+            if not alive:
+                break
+            time.sleep(0.05)
+        assert alive == []
 
     def test_another_configuration_does_not_take_these_cells(self, tmp_path):
         store = runner.Store(tmp_path, SMALL)
@@ -301,6 +360,13 @@ class TestRunner:
         other = replace(SMALL, seed=1)
         (outcome,) = runner.run(CELLS[:1], other, runner.Store(tmp_path, other), 1)
         assert not outcome.kept
+
+
+def _command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 class _Deadly(experiments.Effort):
@@ -329,6 +395,7 @@ class TestSummary:
         error = centre[:, None] + sd_maps * rng.standard_normal((draws, maps))
         draw, number = np.indices(error.shape)
         cell = {"dataset": "letter", "kernel": "gaussian", "method": "B", "n": 1}
+        cell["as_published"] = True
         columns = {"draw": draw.ravel(), "map": number.ravel(), "error": error.ravel()}
         return pd.DataFrame(columns).assign(**cell)
 
@@ -359,6 +426,12 @@ class TestSummary:
         # The choice of rows may explain a difference, since the authors drew theirs once.
         assert summary.kernel_errors(self.rows(2 * theirs, theirs, 0.0))["agrees"][0]
 
+    def test_another_set_by_the_same_name_is_not_compared(self):
+        other = self.rows(5.0, 0.0, 0.1).assign(as_published=False)
+        table = summary.kernel_errors(other)
+        assert table["verdict"][0] == ""
+        assert summary.remarks(table) == []
+
     def test_all_published_cells_are_here(self):
         counts = summary.published().groupby("method").size()
         assert counts["B"] == 90
@@ -375,15 +448,15 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["study", "kernel-eror"], "did you mean 'kernel-error'?"),
-            (["study", "--datasets", "digit"], "did you mean 'digits'?"),
-            (["study", "--kernels", "gausian"], "did you mean 'gaussian'?"),
-            (["study", "--methods", "G,Gor"], "did you mean 'Gort'?"),
+            (["study", "kernel-eror"], "Did you mean 'kernel-error'?"),
+            (["study", "--datasets", "digit"], "Did you mean 'digits'?"),
+            (["study", "--kernels", "gausian"], "Did you mean 'gaussian'?"),
+            (["study", "--methods", "G,Gor"], "Did you mean 'gort'?"),
             (["study", "--datasets", "letter"], "quadfeat data fetch letter"),
             (["study", "--jobs", "0"], "--jobs 0 is not valid"),
             (["study", "--data-dir", "/no/such/folder"], "does not exist"),
             (["study", "walltime", "--out", "/dev/null/x"], "cannot write to"),
-            (["data", "fetch", "leter"], "did you mean 'letter'?"),
+            (["data", "fetch", "leter"], "Did you mean 'letter'?"),
         ],
     )
     def test_bad_input_is_one_line_and_exit_code_2(self, arguments, message, tmp_path):

@@ -132,7 +132,8 @@ def largest_magnitude(X: Any) -> float:
     values = X.data if sparse.issparse(X) else X
     if CORE == "numpy":
         # A sum is finite only if its terms are; the largest term may be NaN or may hide one.
-        finite = np.isfinite(values.sum()) or np.isfinite(values).all()
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite(values.sum()) or np.isfinite(values).all()
         return check.largest_magnitude(values) if finite else np.inf
     native = {
         "float32": _native.largest_magnitude_float32,

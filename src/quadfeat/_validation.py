@@ -23,7 +23,13 @@ FLOAT_DTYPES = (np.float64, np.float32)
 
 def check_matrix(X: Any, name: str) -> Any:
     """Return ``X`` as a finite float32 or float64 matrix, dense or CSR without duplicates."""
-    X = check_array(X, accept_sparse="csr", dtype=FLOAT_DTYPES, input_name=name)
+    return without_duplicates(
+        check_array(X, accept_sparse="csr", dtype=FLOAT_DTYPES, input_name=name)
+    )
+
+
+def without_duplicates(X: Any) -> Any:
+    """Return ``X`` with one entry a place if it is sparse, so that its entries tell its range."""
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

@@ -235,7 +235,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _validated(self, X: Any) -> Any:
         """Return ``X`` as an array of the right width; ``_write`` sees to that it is finite."""
         check_is_fitted(self)
-        return validate_data(
+        X = validate_data(
             self,
             X,
             accept_sparse="csr",
@@ -243,6 +243,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             ensure_all_finite=False,
             reset=False,
         )
+        return check.without_duplicates(X)
 
     def _write(self, X: Any, out: Array) -> None:
         """Write the features of validated ``X`` into ``out``."""

@@ -111,8 +111,8 @@ def study(
     except KeyboardInterrupt:
         console.print("\nstopped; what is finished is kept: run the same command to go on")
         raise SystemExit(130) from None
-    about = runner.machine(effort, store, n_jobs)
-    _write(outcomes, store, {"command": runner.command_line(), **about})
+    about = {"command": runner.command_line(), "seed": seed, "configuration": store.fingerprint}
+    _write(outcomes, store, {**about, **runner.provenance(outcomes), "jobs": n_jobs})
 
 
 def _run(cells: Sequence[Cell], running: Iterable[runner.Outcome]) -> list[runner.Outcome]:
@@ -130,6 +130,9 @@ def _run(cells: Sequence[Cell], running: Iterable[runner.Outcome]) -> list[runne
         for outcome in running:
             found[outcome.cell] = outcome
             progress.update(bar, advance=1, description=outcome.cell.experiment)
+    kept = sum(outcome.kept for outcome in found.values())
+    if kept:
+        console.print(f"{kept} of {len(cells)} cells were kept from an earlier run")
     return [found[cell] for cell in cells]
 
 
@@ -137,9 +140,8 @@ def _write(outcomes: list[runner.Outcome], store: runner.Store, about: dict[str,
     """Write rows, figures and report, and print the summary."""
     tables = runner.tables(outcomes)
     for name, table in tables.items():
-        constant = pd.DataFrame(about, index=table.index).drop(columns="command")
-        content = pd.concat([table, constant], axis=1).to_csv(index=False)
-        store.write(store.folder / f"{name}.csv", content.encode())
+        table = table.assign(seed=about["seed"], configuration=about["configuration"])
+        store.write(store.folder / f"{name}.csv", table.to_csv(index=False).encode())
     store.write(store.folder / "run.json", json.dumps(about, indent=2).encode())
     for picture in report.pictures(tables):
         for kind in ("png", "svg", "pdf"):
@@ -217,7 +219,8 @@ def fetch_data(name: Annotated[str, typer.Argument(help="A data set, or all.")])
 def _data_dir(given: Path | None) -> Path | None:
     folder = given or data.default_data_dir()
     if folder is not None and not folder.is_dir():
-        raise StudyError(f"data folder '{folder}' does not exist: create it, or leave it out.")
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise StudyError(f"data folder '{folder}' {what}: name one with .npz files, or none.")
     return folder
 
 

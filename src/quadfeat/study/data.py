@@ -36,6 +36,7 @@ class Dataset:
     task: Task
     n_train: int
     sample: int  # rows and columns of the kernel matrix whose error is measured
+    as_published: bool = False  # whether it has the shape of the authors' set
 
     @property
     def d(self) -> int:
@@ -51,6 +52,8 @@ class Entry:
     ----------
     n_train : int or None
         How many of the first rows the kernel error samples from, as the authors did.
+    subset : tuple of int or None
+        Another shape, of a part of the set that serves as well.
     standardise : bool
         Whether columns are standardised before all is divided by the largest entry.
     """
@@ -59,6 +62,7 @@ class Entry:
     shape: tuple[int, int]
     task: Task
     title: str
+    subset: tuple[int, int] | None = None
     n_train: int | None = None
     sample: int = 550
     standardise: bool = False
@@ -110,6 +114,7 @@ PAPER = {
             (60000, 3072),
             "classification",
             "Tiny photographs in 100 classes",
+            subset=(5000, 3072),
             sample=50,
             source=fetch.OpenML(41983),
         ),
@@ -200,6 +205,8 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
     else:
         X, y = found(return_X_y=True)
         X = np.asarray(X, dtype=np.float64)
+    _check_target(name, y, entry.task)
+    as_published = X.shape == entry.shape or X.shape == entry.subset
     if entry.standardise:
         deviation = X.std(axis=0)
         X = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
@@ -207,13 +214,33 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
     largest = X[:n_train].max()
     if largest <= 0:
         raise StudyError(f"data set '{name}' has no positive entry to scale it by.")
-    return Dataset(name, X / largest, y, entry.task, n_train, min(entry.sample, n_train))
+    sample = min(entry.sample, n_train)
+    return Dataset(name, X / largest, y, entry.task, n_train, sample, as_published)
+
+
+def _check_target(name: str, y: Array, task: Task) -> None:
+    """Refuse targets that no machine can learn."""
+    if task == "regression":
+        if y.dtype.kind not in "fiub" or not np.isfinite(y.astype(np.float64)).all():
+            raise StudyError(f"data set '{name}': y must be finite numbers, for regression.")
+        if (y == y[0]).all():
+            raise StudyError(f"data set '{name}': y is constant, {y[0]}: nothing to learn.")
+        return
+    counts = np.unique(y.astype(str), return_counts=True)[1]
+    if len(counts) < 2 or len(counts) > len(y) / 2:
+        raise StudyError(
+            f"data set '{name}': y has {len(counts)} classes in {len(y)} rows; classification "
+            "needs at least two, and rows enough for each."
+        )
 
 
 def read_archive(path: Path) -> tuple[Float64Array, Array]:
     """Return ``X`` and ``y`` of an archive, or say what is wrong with it."""
     try:
-        with path.open("rb") as file, np.load(file) as archive:
+        with path.open("rb") as file:
+            archive = np.load(file)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise StudyError(f"{path} is not an archive: save arrays X and y by numpy.savez.")
             missing = [name for name in ("X", "y") if name not in archive]
             if missing:
                 raise StudyError(f"{path} has no array '{missing[0]}': save it by numpy.savez.")
@@ -222,9 +249,9 @@ def read_archive(path: Path) -> tuple[Float64Array, Array]:
         if isinstance(error, StudyError):
             raise
         raise StudyError(f"{path} cannot be read: {error}") from error
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
+    if X.ndim != 2 or X.shape[1] == 0 or X.dtype.kind not in "fiub":
         raise StudyError(f"{path}: X is not a matrix of numbers (shape {X.shape}, {X.dtype}).")
-    if len(y) != len(X) or y.ndim != 1:
+    if y.shape != (len(X),):
         raise StudyError(f"{path}: y has shape {y.shape}, not ({len(X)},) as X has rows.")
     if len(X) < 2:
         raise StudyError(f"{path} has {len(X)} row(s): a study needs at least two.")

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from quadfeat.study import summary
+from quadfeat.study.experiments import HEADLINE
 from quadfeat.study.methods import KERNELS
 
 
@@ -47,7 +48,7 @@ def _agreement(table: pd.DataFrame, known: pd.DataFrame) -> list[str]:
         _markdown(summary.agreement(table)),
         "\n".join(f"- {remark}" for remark in summary.remarks(table)),
     ]
-    ours = known[known["method"] == "B"]
+    ours = known[known["method"] == HEADLINE]
     for kernel, title in KERNELS.items():
         part = ours[ours["kernel"] == kernel]
         if len(part):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from quadfeat._validation import did_you_mean
 
 
 class StudyError(ValueError):
@@ -15,12 +16,10 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> list[s
     spelling = {name.lower(): name for name in known}
     names = []
     for name in given:
-        found = spelling.get(name.lower())
-        if found is None:
-            near = get_close_matches(name.lower(), spelling, n=1, cutoff=0.5)
-            hint = f"did you mean '{spelling[near[0]]}'?" if near else "there is none like it;"
+        if name.lower() not in spelling:
             raise StudyError(
-                f"unknown {what} '{name}': {hint} choose from {', '.join(spelling.values())}."
+                f"unknown {what} {name!r}.{did_you_mean(name, spelling)} Choose from "
+                f"{', '.join(spelling.values())}."
             )
-        names.append(found)
+        names.append(spelling[name.lower()])
     return list(dict.fromkeys(names))

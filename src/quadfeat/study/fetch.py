@@ -6,13 +6,15 @@ import bz2
 import hashlib
 import io
 import os
+import shutil
 import tempfile
-import urllib.error
 import urllib.request
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,6 +39,9 @@ class Source(Protocol):
 
     def describe(self) -> str:
         """Return the address."""
+
+    def forget(self, folder: Path) -> None:
+        """Delete what was downloaded, because it is of no use."""
 
 
 def cache_folder() -> Path:
@@ -63,6 +68,10 @@ class OpenML:
         """Return the address."""
         return f"https://www.openml.org/d/{self.data_id}"
 
+    def forget(self, folder: Path) -> None:
+        """Delete what was downloaded."""
+        shutil.rmtree(folder / "openml", ignore_errors=True)
+
 
 @dataclass(frozen=True)
 class Files:
@@ -71,8 +80,8 @@ class Files:
     Attributes
     ----------
     sha256 : tuple of str
-        One for each file, where they are known. The digest of a file that was fetched is kept
-        beside it, so that a change is seen either way.
+        One for each file, where they are published. The digest of a file that was fetched is kept
+        beside it, so that a later change is seen either way.
     """
 
     urls: tuple[str, ...]
@@ -95,6 +104,13 @@ class Files:
         """Return the addresses."""
         return ", ".join(self.urls)
 
+    def forget(self, folder: Path) -> None:
+        """Delete what was downloaded."""
+        for url in self.urls:
+            path = folder / url.rpartition("/")[2]
+            path.unlink(missing_ok=True)
+            _digest_path(path).unlink(missing_ok=True)
+
 
 def fetch(
     name: str, source: Source, shape: tuple[int, int], progress: Progress = lambda done, all_: None
@@ -104,21 +120,35 @@ def fetch(
     archive = folder / f"{name}.npz"
     if archive.exists():
         return archive
+    by_hand = f"put the data set as {name}.npz (arrays X and y) into {folder}."
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        X, y = source.get(folder, progress)
-        if X.shape != shape or len(y) != len(X):
-            raise StudyError(
-                f"what {source.describe()} sent for '{name}' has shape {X.shape}, not {shape}: "
-                f"put the data set as {name}.npz (arrays X and y) into {folder}."
-            )
-        with atomic_write(archive) as file:
-            np.savez_compressed(file, X=X, y=y)
-    except (OSError, zipfile.BadZipFile) as error:
+    except OSError as error:
+        raise StudyError(f"cannot write to {folder} ({error}): set QUADFEAT_CACHE.") from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of scikit-learn, that it tries again
+            X, y = source.get(folder, progress)
+    except StudyError:
+        raise
+    except (OSError, HTTPException) as error:
         raise StudyError(
-            f"cannot fetch '{name}' from {source.describe()} ({error}): are you offline? Put the "
-            f"data set as {name}.npz (arrays X and y) into {folder}."
+            f"cannot fetch '{name}' from {source.describe()} ({error}): are you offline? If so, "
+            + by_hand
         ) from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        source.forget(folder)
+        raise StudyError(
+            f"what {source.describe()} sent is not '{name}' ({error}): try again, or {by_hand}"
+        ) from error
+    if X.shape != shape or len(y) != len(X):
+        source.forget(folder)
+        raise StudyError(
+            f"what {source.describe()} sent for '{name}' has shape {X.shape}, not {shape}: "
+            + by_hand
+        )
+    with atomic_write(archive) as file:
+        np.savez_compressed(file, X=X, y=y)
     return archive
 
 
@@ -180,17 +210,19 @@ def power_plant(contents: list[bytes]) -> tuple[Array, Array]:
     import pandas as pd
 
     with zipfile.ZipFile(io.BytesIO(contents[0])) as archive:
-        (member,) = (name for name in archive.namelist() if name.endswith("Folds5x2_pp.xlsx"))
-        table = pd.read_excel(io.BytesIO(archive.read(member))).to_numpy(dtype=np.float64)
+        members = [name for name in archive.namelist() if name.endswith("Folds5x2_pp.xlsx")]
+        if len(members) != 1:
+            raise ValueError("the archive has no workbook Folds5x2_pp.xlsx")
+        table = pd.read_excel(io.BytesIO(archive.read(members[0]))).to_numpy(dtype=np.float64)
     return table[:, :-1], table[:, -1]
 
 
 def svmlight(contents: list[bytes], n_features: int) -> tuple[Array, Array]:
     """Return the rows of compressed LIBSVM files, one file after the other."""
-    files = [io.BytesIO(bz2.decompress(content)) for content in contents]
+    try:
+        files = [io.BytesIO(bz2.decompress(content)) for content in contents]
+    except OSError as error:  # which elsewhere means that the network or the disk failed
+        raise ValueError(f"not compressed by bzip2: {error}") from error
     parts = load_svmlight_files(files, n_features=n_features)
     X = np.vstack([part.toarray() for part in parts[0::2]])
     return X, np.concatenate(parts[1::2])
-
-
-__all__ = ["Files", "OpenML", "Source", "atomic_write", "cache_folder", "fetch", "power_plant"]

@@ -8,12 +8,11 @@ from io import BytesIO
 from typing import Any, Literal
 
 import matplotlib as mpl
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from quadfeat.study.experiments import EXACT
+from quadfeat.study.experiments import EXACT, HEADLINE
 from quadfeat.study.methods import KERNELS, METHODS, RBF_SAMPLER
 
 Theme = Literal["light", "dark"]
@@ -102,11 +101,12 @@ def kernel_error(table: pd.DataFrame, name: Theme) -> Figure:
                 for method, line in part.groupby("method", sort=False):
                     style = _style(str(method), INK[name])
                     ax.plot(line["n"], line["mean"], markersize=4.5, linewidth=1.3, **style)
-                    low = np.maximum(line["low"], line["mean"] * 0.3)  # a logarithmic axis
+                    # A logarithmic axis has no room for what is not positive.
+                    low = line["low"].where(line["low"] > 0, line["mean"] * 0.1)
                     ax.fill_between(
                         line["n"], low, line["high"], color=style["color"], alpha=0.18, linewidth=0
                     )
-                theirs = part[(part["method"] == "B") & part["published"].notna()]
+                theirs = part[(part["method"] == HEADLINE) & part["published"].notna()]
                 if len(theirs):
                     ax.plot(
                         theirs["n"],

@@ -7,13 +7,17 @@ import json
 import os
 import platform
 import re
+import shlex
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +42,7 @@ class Outcome:
     rows: list[Row] = field(default_factory=list)
     skipped: str | None = None
     failed: str | None = None
+    machine: dict[str, Any] = field(default_factory=dict)  # what it ran on
     kept: bool = False  # whether it is from an earlier run
 
 
@@ -45,13 +50,15 @@ def run_cell(cell: Cell, effort: Effort) -> Outcome:
     """Run one cell on one thread, so that its numbers do not depend on how many run beside it."""
     with threadpool_limits(1):
         try:
-            return Outcome(cell, rows=EXPERIMENTS[cell.experiment](cell, effort))
+            rows = EXPERIMENTS[cell.experiment](cell, effort)
+            return Outcome(cell, rows=rows, machine=machine())
         except Skipped as reason:
             return Outcome(cell, skipped=str(reason))
         except StudyError:
             raise
         except Exception as error:
-            return Outcome(cell, failed=f"{type(error).__name__}: {error}".splitlines()[0])
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            return Outcome(cell, failed=text if len(text) <= 200 else f"{text[:200]} ...")
 
 
 class Store:
@@ -80,9 +87,17 @@ class Store:
             return None
         except (OSError, ValueError) as error:
             raise StudyError(f"{self._path(cell)} cannot be read ({error}): delete it.") from error
-        if content["data"] != self._signature(cell):
+        # Errors are the same on every machine, to rounding; times are not.
+        moved = cell.experiment == "walltime" and content["machine"] not in ({}, machine())
+        if content["data"] != self._signature(cell) or moved:
             return None
-        return Outcome(cell, rows=content["rows"], skipped=content["skipped"], kept=True)
+        return Outcome(
+            cell,
+            rows=content["rows"],
+            skipped=content["skipped"],
+            machine=content["machine"],
+            kept=True,
+        )
 
     def _signature(self, cell: Cell) -> str:
         return "" if cell.experiment == "walltime" else signature(cell.dataset, self.data_dir)
@@ -90,8 +105,12 @@ class Store:
     def save(self, outcome: Outcome) -> None:
         """Keep a finished cell. One that failed is tried again by the next run."""
         if outcome.failed is None:
-            content = {"rows": outcome.rows, "skipped": outcome.skipped}
-            content["data"] = self._signature(outcome.cell)
+            content = {
+                "rows": outcome.rows,
+                "skipped": outcome.skipped,
+                "machine": outcome.machine,
+                "data": self._signature(outcome.cell),
+            }
             self.write(self._path(outcome.cell), json.dumps(content).encode())
 
     def write(self, path: Path, content: bytes) -> None:
@@ -133,7 +152,8 @@ def _run_in_processes(cells: Sequence[Cell], effort: Effort, jobs: int) -> Itera
     """Yield outcomes from worker processes; one that dies costs only the cells it was running."""
     waiting = iter(cells)
     while batch := list(islice(waiting, jobs)):
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        context = get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_die_with_parent) as pool:
             running: dict[Future[Outcome], Cell] = {
                 pool.submit(run_cell, cell, effort): cell for cell in batch
             }
@@ -152,6 +172,18 @@ def _run_in_processes(cells: Sequence[Cell], effort: Effort, jobs: int) -> Itera
                         running[pool.submit(run_cell, following, effort)] = following
 
 
+def _die_with_parent() -> None:
+    """End this process when the one that started it is gone, even if that was killed."""
+    parent = parent_process()
+    assert parent is not None  # this is a worker
+
+    def watch() -> None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def fingerprint(effort: Effort) -> str:
     """Return what stands for all that changes a number: the effort and the program's version."""
     content = {key: value for key, value in asdict(effort).items() if key != "data_dir"}
@@ -159,11 +191,10 @@ def fingerprint(effort: Effort) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def machine(effort: Effort, store: Store, jobs: int) -> dict[str, Any]:
-    """Return what the study ran on, to be kept with its rows."""
+@lru_cache(maxsize=1)
+def machine() -> dict[str, Any]:
+    """Return what cells run on here, to be kept with their rows."""
     return {
-        "seed": effort.seed,
-        "configuration": store.fingerprint,
         "quadfeat": quadfeat.__version__,
         "core": quadfeat._core.CORE,
         "python": platform.python_version(),
@@ -172,7 +203,6 @@ def machine(effort: Effort, store: Store, jobs: int) -> dict[str, Any]:
         "scikit_learn": sklearn.__version__,
         "cpu": _cpu(),
         "processors": os.cpu_count(),
-        "jobs": jobs,
         "threads": 1,
     }
 
@@ -187,14 +217,25 @@ def _cpu() -> str:
 
 
 def tables(outcomes: Sequence[Outcome]) -> dict[str, pd.DataFrame]:
-    """Return the rows of each experiment that has any."""
+    """Return the rows of each experiment that has any, with what they ran on."""
     rows: dict[str, list[Row]] = {}
     for outcome in outcomes:
         if outcome.rows:
-            rows.setdefault(outcome.cell.experiment, []).extend(outcome.rows)
+            found = [{**row, **outcome.machine} for row in outcome.rows]
+            rows.setdefault(outcome.cell.experiment, []).extend(found)
     return {experiment: pd.DataFrame(found) for experiment, found in rows.items()}
+
+
+def provenance(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Return what the rows ran on; where there were several machines, all of them."""
+    found: dict[str, dict[str, None]] = {}
+    for outcome in outcomes:
+        for key, value in outcome.machine.items():
+            found.setdefault(key, {})[str(value)] = None
+    return {key: " and ".join(values) for key, values in found.items()}
 
 
 def command_line() -> str:
     """Return the command that reproduces this run."""
-    return " ".join(["quadfeat", *sys.argv[1:]])
+    folder = "QUADFEAT_DATA=... " if os.environ.get("QUADFEAT_DATA") else ""
+    return folder + shlex.join(["quadfeat", *sys.argv[1:]])
