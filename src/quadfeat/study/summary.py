@@ -35,7 +35,7 @@ REASONS = {
 def published() -> pd.DataFrame:
     """Return the errors that the authors published."""
     with files("quadfeat.study").joinpath("published_errors.csv").open(encoding="utf-8") as file:
-        table = pd.read_csv(file)
+        table = pd.read_csv(file, comment="#")
     return table.rename(
         columns={
             "mean_relative_error": "published",
