@@ -291,7 +291,8 @@ class TestRunner:
         assert {outcome.cell.method for outcome in failed} == {"G"}
         assert failed[0].failed == "RuntimeError: no such luck and more"
         assert sum(bool(outcome.rows) for outcome in outcomes) == len(CELLS) / 2
-        page = report.build(outcomes, runner.tables(outcomes), {"command": "quadfeat study"})
+        drawn = report.pictures(runner.tables(outcomes))
+        page = report.build(outcomes, drawn, {"command": "quadfeat study"})
         assert "failed: RuntimeError: no such luck" in page
         # What failed is tried again.
         monkeypatch.undo()
@@ -473,6 +474,16 @@ class TestCommand:
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert "NaN" in done.stderr
         assert not out.exists()
+
+    def test_a_study_of_which_nothing_can_be_run_says_why(self, tmp_path):
+        rng = np.random.default_rng(0)
+        np.savez(tmp_path / "leukemia.npz", X=rng.random((72, 20)), y=np.arange(72) % 2)
+        chosen = ["--datasets", "leukemia", "--methods", "G", "--kernels", "gaussian"]
+        out = tmp_path / "out"
+        done = command("study", "accuracy", *chosen, "--data-dir", tmp_path, "--out", out)
+        assert done.returncode == 0, done.stderr
+        assert "72 rows are too few" in (out / "report.html").read_text()
+        assert (out / "summary.md").read_text().startswith("# The study")
 
     def test_data_list(self, tmp_path):
         done = command("data", "list", QUADFEAT_DATA="", QUADFEAT_CACHE=str(tmp_path))

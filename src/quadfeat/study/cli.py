@@ -143,14 +143,15 @@ def _write(outcomes: list[runner.Outcome], store: runner.Store, about: dict[str,
         table = table.assign(seed=about["seed"], configuration=about["configuration"])
         store.write(store.folder / f"{name}.csv", table.to_csv(index=False).encode())
     store.write(store.folder / "run.json", json.dumps(about, indent=2).encode())
-    for picture in report.pictures(tables):
+    pictures = report.pictures(tables)
+    for picture in pictures:
         for kind in ("png", "svg", "pdf"):
-            content_of = picture.render("light", kind)
-            store.write(store.folder / f"{picture.name}.{kind}", content_of)
-    store.write(store.folder / "summary.md", digest.build(tables, about).encode())
-    page = report.build(outcomes, tables, about)
+            store.write(store.folder / f"{picture.name}.{kind}", picture.render("light", kind))
+    summaries = {picture.name: picture.table for picture in pictures}
+    store.write(store.folder / "summary.md", digest.build(summaries, about).encode())
+    page = report.build(outcomes, pictures, about)
     store.write(store.folder / "report.html", page.encode())
-    _print_summary(tables)
+    _print_summary(summaries)
     failed = [outcome for outcome in outcomes if outcome.failed]
     for outcome in failed:
         console.print(f"failed: {outcome.cell}: {outcome.failed}", markup=False)
@@ -159,7 +160,7 @@ def _write(outcomes: list[runner.Outcome], store: runner.Store, about: dict[str,
 
 def _print_summary(tables: dict[str, pd.DataFrame]) -> None:
     if "kernel-error" in tables:
-        errors = summary.kernel_errors(tables["kernel-error"])
+        errors = tables["kernel-error"]
         best = summary.winners(errors)
         narrow = [name for name in best.columns if name not in ("second / best", "B / best")]
         _print_table("Smallest error of the kernel", best[narrow])

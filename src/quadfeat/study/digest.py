@@ -12,14 +12,14 @@ from quadfeat.study.methods import KERNELS
 
 
 def build(tables: dict[str, pd.DataFrame], about: dict[str, Any]) -> str:
-    """Return the page."""
+    """Return the page from the tables that the figures are drawn from."""
     parts = [
         "# The study",
         f"Made by `{about['command']}`: quadfeat {about['quadfeat']}, {about['cpu']}, seed "
         f"{about['seed']}. The full report has intervals, all cells and what was left out.",
     ]
     if "kernel-error" in tables:
-        table = summary.kernel_errors(tables["kernel-error"])
+        table = tables["kernel-error"]
         known = table[table["published"].notna()]
         if len(known):
             parts += _agreement(table, known)
@@ -30,7 +30,7 @@ def build(tables: dict[str, pd.DataFrame], about: dict[str, Any]) -> str:
             _markdown(summary.winners(table)),
         ]
     if "accuracy" in tables:
-        parts += ["## Accuracy", _accuracy(summary.accuracies(tables["accuracy"]))]
+        parts += ["## Accuracy", _accuracy(tables["accuracy"])]
     if "walltime" in tables:
         parts += [
             "## Growth of time and state with the width, as powers of d",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from typing import Any, Literal
@@ -59,16 +59,24 @@ def _style(method: str, ink: str) -> dict[str, Any]:
     }
 
 
-def _grid(table: pd.DataFrame, height: float) -> tuple[Figure, Any, list[str], list[str]]:
-    """Return axes for data sets by kernels."""
+def _grid(table: pd.DataFrame, what: str) -> tuple[Figure, list[tuple[Any, pd.DataFrame]]]:
+    """Return a figure of data sets by kernels, and its axes, each with its part of the table."""
     datasets = list(dict.fromkeys(table["dataset"]))
     kernels = [kernel for kernel in KERNELS if kernel in set(table["kernel"])]
-    figure = Figure(figsize=(3.1 * max(len(kernels), 2) + 0.6, height * len(datasets) + 1.1))
+    figure = Figure(figsize=(3.1 * max(len(kernels), 2) + 0.6, 2.3 * len(datasets) + 1.1))
     axes = figure.subplots(len(datasets), len(kernels), squeeze=False)
-    for column, kernel in enumerate(kernels):
-        axes[0, column].set_title(KERNELS[kernel])
-        axes[-1, column].set_xlabel("n")
-    return figure, axes, datasets, kernels
+    for ax, kernel in zip(axes[0], kernels, strict=True):
+        ax.set_title(KERNELS[kernel])
+    for ax in axes[-1]:
+        ax.set_xlabel("n")
+    for ax, dataset in zip(axes[:, 0], datasets, strict=True):
+        ax.set_ylabel(f"{dataset}\n{what}")
+    parts = [
+        table[(table["dataset"] == dataset) & (table["kernel"] == kernel)]
+        for dataset in datasets
+        for kernel in kernels
+    ]
+    return figure, list(zip(axes.ravel(), parts, strict=True))
 
 
 def _log_axis(axis: Any) -> None:
@@ -78,10 +86,10 @@ def _log_axis(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _finish(figure: Figure, axes: Iterable[Any]) -> Figure:
+def _finish(figure: Figure) -> Figure:
     """Put one legend of all methods on top."""
     handles: dict[str, Any] = {}
-    for ax in axes:
+    for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     top = 0.55 / figure.get_figheight()
@@ -93,67 +101,55 @@ def _finish(figure: Figure, axes: Iterable[Any]) -> Figure:
 def kernel_error(table: pd.DataFrame, name: Theme) -> Figure:
     """Relative error of the kernel against n, with 95 % bands, a row for each data set."""
     with theme(name):
-        figure, axes, datasets, kernels = _grid(table, 2.3)
-        for i, dataset in enumerate(datasets):
-            for j, kernel in enumerate(kernels):
-                ax = axes[i, j]
-                part = table[(table["dataset"] == dataset) & (table["kernel"] == kernel)]
-                for method, line in part.groupby("method", sort=False):
-                    style = _style(str(method), INK[name])
-                    ax.plot(line["n"], line["mean"], markersize=4.5, linewidth=1.3, **style)
-                    # A logarithmic axis has no room for what is not positive.
-                    low = line["low"].where(line["low"] > 0, line["mean"] * 0.1)
-                    ax.fill_between(
-                        line["n"], low, line["high"], color=style["color"], alpha=0.18, linewidth=0
-                    )
-                theirs = part[(part["method"] == HEADLINE) & part["published"].notna()]
-                if len(theirs):
-                    ax.plot(
-                        theirs["n"],
-                        theirs["published"],
-                        linestyle="none",
-                        marker="o",
-                        markersize=9,
-                        markerfacecolor="none",
-                        color=INK[name],
-                        label="published B",
-                    )
-                ax.set_yscale("log")
-                _log_axis(ax.yaxis)
-                ax.set_xticks(range(1, 6))
-                if j == 0:
-                    ax.set_ylabel(f"{dataset}\nrelative error")
-        return _finish(figure, axes.ravel())
+        figure, panels = _grid(table, "relative error")
+        for ax, part in panels:
+            for method, line in part.groupby("method", sort=False):
+                style = _style(str(method), INK[name])
+                ax.plot(line["n"], line["mean"], markersize=4.5, linewidth=1.3, **style)
+                # A logarithmic axis has no room for what is not positive.
+                low = line["low"].where(line["low"] > 0, line["mean"] * 0.1)
+                ax.fill_between(
+                    line["n"], low, line["high"], color=style["color"], alpha=0.18, linewidth=0
+                )
+            theirs = part[(part["method"] == HEADLINE) & part["published"].notna()]
+            if len(theirs):
+                ax.plot(
+                    theirs["n"],
+                    theirs["published"],
+                    linestyle="none",
+                    marker="o",
+                    markersize=9,
+                    markerfacecolor="none",
+                    color=INK[name],
+                    label="published B",
+                )
+            ax.set_yscale("log")
+            _log_axis(ax.yaxis)
+            ax.set_xticks(range(1, 6))
+        return _finish(figure)
 
 
 def accuracy(table: pd.DataFrame, name: Theme) -> Figure:
     """Test score of a linear machine against n; the exact kernel machine as a line."""
     with theme(name):
-        figure, axes, datasets, kernels = _grid(table, 2.3)
-        for i, dataset in enumerate(datasets):
-            for j, kernel in enumerate(kernels):
-                ax = axes[i, j]
-                part = table[(table["dataset"] == dataset) & (table["kernel"] == kernel)]
-                for method, line in part.groupby("method", sort=False):
-                    if method == EXACT:
-                        ax.axhline(
-                            line["mean"].iloc[0], color=INK[name], linestyle=":", label=EXACT
-                        )
-                        continue
-                    style = _style(str(method), INK[name])
-                    ax.errorbar(
-                        line["n"],
-                        line["mean"],
-                        yerr=line["se"],
-                        markersize=4.5,
-                        linewidth=1.3,
-                        elinewidth=0.7,
-                        **style,
-                    )
-                ax.set_xticks(sorted(set(part["n"]) - {0}))
-                if j == 0:
-                    ax.set_ylabel(f"{dataset}\ntest score")
-        return _finish(figure, axes.ravel())
+        figure, panels = _grid(table, "test score")
+        for ax, part in panels:
+            for method, line in part.groupby("method", sort=False):
+                if method == EXACT:
+                    ax.axhline(line["mean"].iloc[0], color=INK[name], linestyle=":", label=EXACT)
+                    continue
+                style = _style(str(method), INK[name])
+                ax.errorbar(
+                    line["n"],
+                    line["mean"],
+                    yerr=line["se"],
+                    markersize=4.5,
+                    linewidth=1.3,
+                    elinewidth=0.7,
+                    **style,
+                )
+            ax.set_xticks(sorted(set(part["n"]) - {0}))
+        return _finish(figure)
 
 
 def walltime(rows: pd.DataFrame, name: Theme) -> Figure:
@@ -173,7 +169,7 @@ def walltime(rows: pd.DataFrame, name: Theme) -> Figure:
             ax.set_xticks(sorted(set(rows["d"])), [str(d) for d in sorted(set(rows["d"]))])
             ax.set_xlabel("width d (4 (d + 1) features)")
             ax.set_ylabel(label)
-        return _finish(figure, axes)
+        return _finish(figure)
 
 
 def render(figure: Figure, kind: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -32,10 +32,17 @@ class Picture:
     caption: str
     draw: Draw
     table: pd.DataFrame
+    _drawn: dict[plots.Theme, Figure] = field(default_factory=dict)
+
+    def figure(self, theme: plots.Theme) -> Figure:
+        """Return the figure, drawn when first asked for."""
+        if theme not in self._drawn:
+            self._drawn[theme] = self.draw(self.table, theme)
+        return self._drawn[theme]
 
     def render(self, theme: plots.Theme, kind: str) -> bytes:
         """Return the figure as a file."""
-        return plots.render(self.draw(self.table, theme), kind)
+        return plots.render(self.figure(theme), kind)
 
 
 def pictures(tables: dict[str, pd.DataFrame]) -> list[Picture]:
@@ -79,11 +86,8 @@ def pictures(tables: dict[str, pd.DataFrame]) -> list[Picture]:
     return found
 
 
-def build(
-    outcomes: Sequence[Outcome], tables: dict[str, pd.DataFrame], about: dict[str, Any]
-) -> str:
+def build(outcomes: Sequence[Outcome], drawn: Sequence[Picture], about: dict[str, Any]) -> str:
     """Return the page."""
-    drawn = pictures(tables)
     by_name = {picture.name: picture.table for picture in drawn}
     body = [_headlines(by_name, outcomes)]
     body += [_figure(picture, about["command"]) for picture in drawn]

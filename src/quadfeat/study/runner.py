@@ -227,11 +227,13 @@ def tables(outcomes: Sequence[Outcome]) -> dict[str, pd.DataFrame]:
 
 
 def provenance(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """Return what the rows ran on; where there were several machines, all of them."""
+    """Return what the rows ran on, all of several machines, or this one if there are no rows."""
     found: dict[str, dict[str, None]] = {}
     for outcome in outcomes:
         for key, value in outcome.machine.items():
             found.setdefault(key, {})[str(value)] = None
+    if not found:
+        return {key: str(value) for key, value in machine().items()}
     return {key: " and ".join(values) for key, values in found.items()}
 
 
