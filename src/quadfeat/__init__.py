@@ -4,11 +4,15 @@ from importlib.metadata import version
 
 from quadfeat import bounds, kernels, rotations, rules
 from quadfeat._core import show_config
+from quadfeat.accuracy import KernelError
 from quadfeat.features import QuadratureFeatures, transform_into
+from quadfeat.growth import grow
 
 __all__ = [
+    "KernelError",
     "QuadratureFeatures",
     "bounds",
+    "grow",
     "kernels",
     "rotations",
     "rules",

@@ -74,6 +74,13 @@ def check_positive(value: Any, name: str) -> float:
     return float(value)
 
 
+def check_fraction(value: Any, name: str) -> float:
+    """Return ``value`` as a float if it is a number from 0 to 1."""
+    if not is_number(value) or not 0 <= value <= 1:
+        raise ValueError(f"{name}={value!r} is not valid: give a number from 0 to 1.")
+    return float(value)
+
+
 def check_flag(value: Any, name: str) -> bool:
     """Return ``value`` if it is a truth value."""
     if not isinstance(value, (bool, np.bool_)):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -12,9 +14,14 @@ from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
+from quadfeat import budget
 from quadfeat._core import CompiledMap, compile_map, farthest, largest_magnitude, n_threads
 from quadfeat._validation import Array
+from quadfeat.accuracy import KernelError, estimate
+from quadfeat.budget import Select
 from quadfeat.kernels import Kernel, as_kernel
+from quadfeat.nodes import Nodes
+from quadfeat.reweighting import reweight
 from quadfeat.rotations import Haar, Hadamard
 from quadfeat.rules import (
     Fastfood,
@@ -24,8 +31,16 @@ from quadfeat.rules import (
     Rule,
     SphericalRadial,
 )
+from quadfeat.selection import EVALUATIONS, Sample, Selection, choose
 
 __all__ = ["QuadratureFeatures", "transform_into"]
+
+# What the estimate of the error at the end of a fit may cost: entries of features, and pairs.
+ENTRIES_AT_FIT = 2**22
+PAIRS_AT_FIT = (200, 2000)
+
+# Pairs that show whether a tolerance is met.
+PAIRS_TO_VERIFY = 10_000
 
 
 def _rom() -> Rule:
@@ -51,6 +66,8 @@ _NAMED: dict[str, Callable[[], Rule]] = {
 def as_rule(rule: Rule | str) -> Rule:
     """Return the rule that a name stands for, or the rule itself.
 
+    The name ``"auto"`` stands for none: what it means depends on the data.
+
     Examples
     --------
     >>> as_rule("rff")
@@ -64,8 +81,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     ``transform(X) @ transform(Y).T`` is close to ``kernel(X, Y)``, so that a linear model on the
     features is a kernel machine. The nodes of the features come from a quadrature rule for the
-    kernel's integral: by default the spherical-radial rule of degree (3, 3) of Munkhoeva et al.,
-    turned by butterfly matrices.
+    kernel's integral: by default the one that is best on a sample of the data, such as the
+    spherical-radial rules of Munkhoeva et al., turned by butterfly matrices.
 
     Parameters
     ----------
@@ -74,13 +91,22 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         default parameters: ``"gaussian"`` (or ``"rbf"``), ``"laplacian"``, ``"matern12"``,
         ``"matern32"``, ``"matern52"``, ``"rational-quadratic"``, ``"arccos0"``, ``"arccos1"``,
         ``"arccos2"``.
-    n_components : int, default=1024
-        Number of columns of the result, exactly. The Gaussian kernel with ``rule="sr33"`` is at its
-        best with whole blocks: ``2 n (d + 1) + 1`` for some ``n``.
-    rule : Rule or str, default="sr33"
-        Where the nodes go: an object from :mod:`quadfeat.rules`, or a name from the literature:
-        ``"sr33"``, ``"rff"``, ``"orf"``, ``"rom"``, ``"sorf"``, ``"halton"``, ``"sobol"``,
-        ``"gauss-hermite"``, ``"fastfood"``.
+    n_components : int or "auto", default=1024
+        Number of columns of the result, exactly. ``"auto"`` is the fewest whose error is below
+        ``tol``. The Gaussian kernel with ``rule="sr33"`` is at its best with whole blocks:
+        ``2 n (d + 1) + 1`` for some ``n``.
+    tol : float, default=None
+        For ``n_components="auto"``: how large the error may be, relative to the kernel matrix in
+        the Frobenius norm. The drawn map is checked to meet it on the data, at 95 % confidence.
+    rule : Rule or str, default="auto"
+        Where the nodes go. ``"auto"`` is the rule with the smallest error on a sample of the data
+        that :meth:`fit` sees; otherwise an object from :mod:`quadfeat.rules`, or a name from the
+        literature: ``"sr33"``, ``"rff"``, ``"orf"``, ``"rom"``, ``"sorf"``, ``"halton"``,
+        ``"sobol"``, ``"gauss-hermite"``, ``"fastfood"``.
+    reweight : bool, default=False
+        Fit the weights of the nodes to the kernel on a sample of the data, by non-negative least
+        squares, and keep them if they are better on rows that had no part in it. Pays where columns
+        are few and the data lies in few dimensions. At most 2048 nodes.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
         The same int gives the same nodes, given the same versions of NumPy and SciPy.
     n_jobs : int or None, default=None
@@ -94,7 +120,22 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The kernel with ``"scale"`` and ``"auto"`` turned into numbers; ``kernel_(X, Y)`` is the
         exact Gram matrix.
     rule_ : Rule
-        The rule that was used.
+        The rule that was used. Given as ``rule`` with the same seed it may draw other nodes, since
+        choosing it took random numbers too.
+    candidates_ : tuple of Candidate
+        What ``rule="auto"`` has considered, from the best to the worst: tuples of the rule, its
+        expected relative error, the standard error of that, and how it was found. Empty for a given
+        rule. ``pandas.DataFrame(features.candidates_)`` is a table of them.
+    why_ : str
+        Why this rule and number of columns, in a sentence or two.
+    approximation_error_ : KernelError
+        The relative error of this map on the data that :meth:`fit` saw, estimated from a sample of
+        pairs of rows; see :meth:`kernel_error`.
+    n_components_ : int
+        Number of columns.
+    n_components_bound_ : int or None
+        With ``n_components="auto"``: how many columns the paper's bound asks for; None for kernels
+        that it does not speak of.
     nodes_ : Nodes
         The drawn nodes. Immutable.
     n_features_in_ : int
@@ -137,24 +178,29 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self,
         kernel: Kernel | str = "gaussian",
         *,
-        n_components: int = 1024,
-        rule: Rule | str = "sr33",
+        n_components: int | str = 1024,
+        tol: float | None = None,
+        rule: Rule | str = "auto",
+        reweight: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_components = n_components
+        self.tol = tol
         self.rule = rule
+        self.reweight = reweight
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> QuadratureFeatures:
-        """Resolve the kernel on the data and draw the nodes.
+        """Resolve the kernel on the data, choose the rule and draw the nodes.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Only its width matters, and its variance for ``"scale"``.
+            What a kernel with ``"scale"`` looks at; ``rule="auto"`` and ``approximation_error_``
+            look at a sample of it.
         y : ignored
             There for pipelines.
 
@@ -166,18 +212,107 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         table = check_array(
             X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, estimator=self, input_name="X"
         )
-        n_components = check.check_count(self.n_components, "n_components")
-        rule = clone(as_rule(self.rule))
         kernel = as_kernel(self.kernel).resolve(table)
-        nodes = rule.draw(table.shape[1], n_components, kernel, _generator(self.random_state))
-        # Nothing can fail any more: an earlier fit is replaced as a whole or not at all.
-        validate_data(self, X, skip_check_array=True)
-        self.nodes_ = nodes
-        self.kernel_ = kernel
-        self.rule_ = rule
-        self._n_features_out = n_components
-        self._compiled: dict[Any, tuple[Any, CompiledMap]] = {}  # see _compiled_map
+        reweighting = check.check_flag(self.reweight, "reweight")
+        # An earlier fit is replaced as a whole or not at all.
+        draft = copy.copy(self)
+        validate_data(draft, X, skip_check_array=True)
+        draft.kernel_ = kernel
+        rng = _generator(self.random_state)
+        if isinstance(self.n_components, str):
+            draft._fit_to_tolerance(table, rng, reweighting)
+        else:
+            if self.tol is not None:
+                raise ValueError(
+                    f"tol={self.tol!r} has nothing to act on, since n_components="
+                    f"{self.n_components!r} is given: use n_components='auto', or tol=None."
+                )
+            n_components = check.check_count(self.n_components, "n_components")
+            selection = draft._select(table, rng)(n_components)
+            draft._draw(selection, n_components, table, rng, reweighting)
+            draft.approximation_error_ = draft._first_error(table, _child(rng))
+        self.__dict__.update(draft.__dict__)
         return self
+
+    def _select(self, X: Any, rng: np.random.Generator) -> Select:
+        """Return what chooses a rule for a number of columns: by the data, or as given."""
+        if isinstance(self.rule, str) and self.rule == "auto":
+            looking = _child(rng)
+            sample = Sample.of(X, self.kernel_, looking)
+            return lambda n_components: choose(sample, n_components, looking)
+        rule = clone(as_rule(self.rule))
+        given = Selection(rule, (), f"{check.one_line(rule)} was given.")
+        return lambda n_components: given
+
+    def _draw(
+        self,
+        selection: Selection,
+        n_components: int,
+        X: Any,
+        rng: np.random.Generator,
+        reweighting: bool,
+    ) -> None:
+        """Draw the nodes of the selected rule, and fit their weights if that is wanted."""
+        self.rule_, self.candidates_, self.why_ = selection
+        before = rng.bit_generator.state
+        nodes = self.rule_.draw(X.shape[1], n_components, self.kernel_, rng)
+        states = States(before, rng.bit_generator.state)
+        self._reweighted = False
+        if reweighting:
+            result = reweight(nodes, self.kernel_, X, _child(rng))
+            nodes, self._reweighted = result.nodes, result.kept
+            kept = "were kept, since" if result.kept else "were not kept, since"
+            self.why_ += (
+                f" Weights fitted to the data {kept} the error on pairs held out was "
+                f"{result.error_after:.3g} with them and {result.error_before:.3g} without."
+            )
+        self._replace_nodes(nodes, n_components, states)
+
+    def _replace_nodes(self, nodes: Nodes, n_components: int, states: States) -> None:
+        """Take these nodes, drawn by a generator between these states."""
+        self.nodes_ = nodes
+        self.n_components_ = self._n_features_out = n_components
+        self._states = states
+        self._compiled: dict[Any, tuple[Any, CompiledMap]] = {}  # see _compiled_map
+
+    def _fit_to_tolerance(self, X: Any, rng: np.random.Generator, reweighting: bool) -> None:
+        """Draw maps of more and more columns until one has an error below the tolerance."""
+        check.check_choice(self.n_components, "n_components", ("auto",))
+        if self.tol is None:
+            raise ValueError(
+                "n_components='auto' needs to know how small an error is small enough: give tol, "
+                "such as tol=0.05, or n_components as a number."
+            )
+        tol = check.check_positive(self.tol, "tol")
+        looking = _child(rng)
+        sample = Sample.of(X, self.kernel_, looking)
+        select = self._select(X, rng)
+        if not (isinstance(self.rule, str) and self.rule == "auto"):
+            rule = select(1).rule
+            select = partial(budget.given, rule, sample, rng=looking)
+        n_components = budget.smallest(select, tol)
+        while True:
+            selection = select(n_components)
+            self._draw(selection, n_components, X, rng, reweighting)
+            error = self._kernel_error(
+                X, norm="frobenius", n_pairs=PAIRS_TO_VERIFY, confidence=0.95, rng=looking
+            )
+            assert error.high is not None
+            if error.high <= tol:
+                break
+            n_components = budget.more(n_components, error.high, tol)
+        self.approximation_error_ = error
+        self.n_components_bound_ = budget.paper_bound(sample, tol)
+        said = (
+            ""
+            if self.n_components_bound_ is None
+            else f" The paper's bound asks for {self.n_components_bound_} columns to have an "
+            f"absolute error below {tol:g} on all pairs, with probability 0.95."
+        )
+        self.why_ = (
+            f"{n_components} columns have a relative error of {error}, below tol={tol:g}. "
+            f"{self.why_}{said}"
+        )
 
     def transform(self, X: Any) -> Array:
         """Return the features.
@@ -215,6 +350,75 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             gram = left @ right.T
         gram += self.nodes_.origin_correction(self.kernel_)
         return check.check_range(gram, self.kernel_)
+
+    def kernel_error(
+        self,
+        X: Any,
+        *,
+        norm: str = "frobenius",
+        n_pairs: int = 10_000,
+        confidence: float = 0.95,
+        random_state: Any = None,
+    ) -> KernelError:
+        """Estimate how far this map is from its kernel on this data.
+
+        Compares ``transform(X) @ transform(X).T`` with ``kernel_(X)`` on sampled pairs of rows,
+        pairs of a row with itself apart from the others, without forming either matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        norm : {"frobenius", "rms", "max"}, default="frobenius"
+            The Frobenius norm of the difference relative to that of the kernel matrix; the root
+            mean square of the difference; or its largest entry.
+        n_pairs : int, default=10_000
+            How many pairs to look at. Where that is enough for all of them the result is exact.
+        confidence : float, default=0.95
+            Of the interval, or of the quantile that comes with ``"max"``.
+        random_state : int, numpy.random.Generator, RandomState or None, default=None
+            What draws the pairs.
+
+        Returns
+        -------
+        KernelError
+            With ``value``, ``low`` and ``high``; ``quantile`` for ``"max"``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from quadfeat import QuadratureFeatures
+        >>> X = load_digits().data
+        >>> features = QuadratureFeatures(n_components=512, random_state=0).fit(X)
+        >>> error = features.kernel_error(X, random_state=0)
+        >>> error.low < error.value < error.high < 0.1
+        True
+        """
+        return self._kernel_error(
+            self._validated(X),
+            norm=norm,
+            n_pairs=n_pairs,
+            confidence=confidence,
+            rng=_generator(random_state),
+        )
+
+    def _kernel_error(self, X: Any, **options: Any) -> KernelError:
+        """Return the error on validated ``X``."""
+
+        def features(rows: Any) -> Array:
+            out = np.empty((rows.shape[0], self._n_features_out), dtype=rows.dtype)
+            self._write(rows, out)
+            return out
+
+        return estimate(features, self.kernel_, X, n_columns=self._n_features_out, **options)
+
+    def _first_error(self, X: Any, rng: np.random.Generator) -> KernelError:
+        """Return an estimate from as many pairs as a fit can afford."""
+        affordable = min(
+            ENTRIES_AT_FIT // (2 * self._n_features_out),
+            EVALUATIONS // self.kernel_.evaluations_per_pair,
+        )
+        n_pairs = int(np.clip(affordable, *PAIRS_AT_FIT))
+        return self._kernel_error(X, norm="frobenius", n_pairs=n_pairs, confidence=0.95, rng=rng)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "nodes_")
@@ -350,6 +554,25 @@ def _overlap(a: Array, b: Array) -> bool:
         return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
+
+
+class States(NamedTuple):
+    """The states of a generator before and after it has drawn the nodes of a map."""
+
+    before: Any
+    after: Any
+
+
+def restored(state: Any) -> np.random.Generator:
+    """Return a generator in this state."""
+    bit_generator = getattr(np.random, state["bit_generator"])()
+    bit_generator.state = state
+    return np.random.Generator(bit_generator)
+
+
+def _child(rng: np.random.Generator) -> np.random.Generator:
+    """Return a generator of its own, so that more or fewer draws from it change nothing else."""
+    return np.random.default_rng(rng.integers(0, 2**63, size=4))
 
 
 def _generator(random_state: Any) -> np.random.Generator:

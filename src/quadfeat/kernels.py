@@ -86,6 +86,15 @@ class Kernel(BaseEstimator, ABC):
     def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         """Return the Gram matrix of scaled inputs; ``same`` says that Y is X."""
 
+    @abstractmethod
+    def _pairs(self, X: Float64Array, Y: Float64Array) -> Float64Array:
+        """Return the kernel of scaled inputs row by row."""
+
+    @property
+    def evaluations_per_pair(self) -> int:
+        """How many evaluations of a function the exact kernel of two rows takes."""
+        return 1
+
     def resolve(self: Self, X: Any) -> Self:
         """Return a copy whose scale is a number, or one number per input.
 
@@ -175,6 +184,35 @@ class Kernel(BaseEstimator, ABC):
             gram = self._gram(scaled, other, same).astype(dtype, copy=False)
         return check.check_range(gram, self)
 
+    def pairs(self, X: Any, Y: Any) -> Array:
+        """Return the kernel of each row of ``X`` with the same row of ``Y``.
+
+        Parameters
+        ----------
+        X, Y : array-like or sparse matrices of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Computed in float64; float32 if both inputs are.
+
+        Examples
+        --------
+        >>> from quadfeat.kernels import Gaussian
+        >>> Gaussian(gamma=0.5).pairs([[0.0], [0.0]], [[0.0], [1.0]]).round(4)
+        array([1.    , 0.6065])
+        """
+        X, Y, dtype = check.check_pair(X, Y)
+        if X.shape != Y.shape:
+            raise ValueError(
+                f"X has {X.shape[0]} rows and Y has {Y.shape[0]}: pairs need one of each."
+            )
+        factor = self.input_factor(X.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            left, right = (check.to_dense_float64(rows) * factor for rows in (X, Y))
+            values = self._pairs(left, right).astype(dtype, copy=False)
+        return check.check_range(values, self)
+
 
 def _standard_deviation(X: Any) -> float:
     """Return the standard deviation of all entries, for data of any scale; 0 up to rounding."""
@@ -197,6 +235,13 @@ class _Stationary(Kernel):
     @property
     def nonlinearity(self) -> Nonlinearity:
         return Fourier()
+
+    def _pairs(self, X: Float64Array, Y: Float64Array) -> Float64Array:
+        return self._gram(X - Y, np.zeros((1, X.shape[1])), same=False)[:, 0]
+
+    def at_distance(self, distances: Float64Array) -> Float64Array:
+        """Return the kernel of rows whose scaled difference has these lengths, along an axis."""
+        return self._gram(distances[:, None], np.zeros((1, 1)), same=False)[:, 0]
 
 
 class _WithLengthScale(Kernel):
@@ -480,13 +525,20 @@ class ArcCosine(_WithLengthScale):
         return NormalSpectrum()
 
     def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
-        order = self.nonlinearity.homogeneity
         x_norms, y_norms, cosine = _norms_and_cosines(X, Y, same)
+        return self._value(x_norms[:, None], y_norms, cosine)
+
+    def _pairs(self, X: Float64Array, Y: Float64Array) -> Float64Array:
+        return self._value(*_pairwise_norms_and_cosines(X, Y))
+
+    def _value(
+        self, x_norms: Float64Array, y_norms: Float64Array, cosine: Float64Array
+    ) -> Float64Array:
+        order = self.nonlinearity.homogeneity
         angle, sine = np.arccos(cosine), np.sqrt((1.0 - cosine) * (1.0 + cosine))
-        lengths = x_norms[:, None] * y_norms
+        lengths = x_norms * y_norms
         if order == 0:
-            zero = (x_norms == 0)[:, None] | (y_norms == 0)
-            return np.where(zero, 0.5, 1.0 - angle / np.pi)
+            return np.where((x_norms == 0) | (y_norms == 0), 0.5, 1.0 - angle / np.pi)
         if order == 1:
             return lengths * ((sine + (np.pi - angle) * cosine) / np.pi)
         shape = 3.0 * sine * cosine + (np.pi - angle) * (1.0 + 2.0 * cosine**2)
@@ -543,10 +595,23 @@ class PointwiseNonlinear(_WithLengthScale):
     def spectrum(self) -> Spectrum:
         return NormalSpectrum()
 
-    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+    @property
+    def evaluations_per_pair(self) -> int:
+        return 8 * self._checked_nodes() ** 2
+
+    def _checked_nodes(self) -> int:
         n_nodes = check.check_count(self.n_nodes, "n_nodes", minimum=2)
         if n_nodes > 256:
             raise ValueError(f"n_nodes={n_nodes} is not valid: give at most 256.")
+        return n_nodes
+
+    def _pairs(self, X: Float64Array, Y: Float64Array) -> Float64Array:
+        return gaussian_product_moments(
+            self.nonlinearity, *_pairwise_norms_and_cosines(X, Y), self._checked_nodes()
+        )
+
+    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        n_nodes = self._checked_nodes()
         phi = self.nonlinearity
         x_norms, y_norms, cosine = _norms_and_cosines(X, Y, same)
         if same:
@@ -580,6 +645,18 @@ def _norms_and_cosines(
     cosine = np.clip(x_units @ y_units.T, -1.0, 1.0)
     if same:
         np.fill_diagonal(cosine, np.where(x_norms > 0, 1.0, 0.0))
+    return x_norms, y_norms, cosine
+
+
+def _pairwise_norms_and_cosines(
+    X: Float64Array, Y: Float64Array
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Return norms of the rows and the cosine of each row of one with the same of the other."""
+    x_norms, x_units = _norms_and_units(X)
+    y_norms, y_units = _norms_and_units(Y)
+    cosine = np.clip(np.einsum("ij,ij->i", x_units, y_units), -1.0, 1.0)
+    # The same row twice has the cosine 1, not 1 to rounding: the angle feels the root of it.
+    cosine[(X == Y).all(axis=1) & (x_norms > 0)] = 1.0
     return x_norms, y_norms, cosine
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,10 @@ class Directions(ABC):
     def dense(self) -> Float64Array:
         """Return the directions as the rows of a matrix, shape (count, d)."""
 
+    @abstractmethod
+    def followed_by(self, others: Any) -> Directions:
+        """Return these directions and, behind them, others of the same kind."""
+
     def structure(self) -> dict[str, Any] | None:
         """Return what the native core has to know to compute ``project``, if it can."""
         return None
@@ -55,6 +59,9 @@ class DenseDirections(Directions):
     @property
     def count(self) -> int:  # type: ignore[override]
         return self.matrix.shape[0]
+
+    def followed_by(self, others: DenseDirections) -> DenseDirections:
+        return DenseDirections(np.concatenate([self.matrix, others.matrix]))
 
     def longest(self) -> float:
         return float(np.linalg.norm(self.matrix, axis=1).max())
@@ -92,6 +99,11 @@ class TurnedVertices(Directions):
             below, on = reference.simplex_coefficients(self.matrices.size)
             matrices |= {"below": below, "on": on}
         return matrices
+
+    def followed_by(self, others: TurnedVertices) -> TurnedVertices:
+        # Whole blocks only: the others begin with a block of their own.
+        matrices = self.matrices.followed_by(others.matrices)
+        return replace(self, matrices=matrices, count=self.count + others.count)
 
     def dense(self) -> Float64Array:
         return np.ascontiguousarray(self.project(np.eye(self.d)).T)
@@ -140,6 +152,19 @@ class Nodes:
     def __post_init__(self) -> None:
         self.radii.flags.writeable = False
         self.weights.flags.writeable = False
+
+    def n_columns(self, kernel: Kernel) -> int:
+        """Return how many columns the features have."""
+        columns = len(self.radii) * self._columns_per_node(kernel)
+        return columns - self.last_is_single + self.has_origin_column
+
+    def column_starts(self, kernel: Kernel) -> Array:
+        """Return the first column of each node, and the origin's if it has one."""
+        starts = np.arange(len(self.radii)) * self._columns_per_node(kernel)
+        return np.append(starts, self.n_columns(kernel) - 1) if self.has_origin_column else starts
+
+    def _columns_per_node(self, kernel: Kernel) -> int:
+        return 2 if self.reflected or isinstance(kernel.nonlinearity, Fourier) else 1
 
     def frequencies(self) -> Float64Array:
         """Return the nodes ``w_j`` themselves, shape (n_nodes, d)."""

@@ -62,6 +62,14 @@ class DrawnMatrices(ABC):
         """
         return np.moveaxis(self.turn(pad(X.T, self.size)), 2, 0)
 
+    def followed_by(self, others: Any) -> Any:
+        """Return these matrices and, behind them, others of the same kind and size."""
+        parts = (
+            np.concatenate([getattr(self, field.name), getattr(others, field.name)])
+            for field in fields(self)  # type: ignore[arg-type]
+        )
+        return type(self)(*parts)
+
     @abstractmethod
     def turn(self, columns: Array) -> Array:
         """Return ``Q.T @ columns`` for each matrix: (size, n_rows) -> (count, size, n_rows)."""

@@ -66,13 +66,28 @@ class Draw:
     origin_weight: float = 0.0
 
 
+@dataclass(frozen=True)
+class Group:
+    """Nodes that share a part of the weight."""
+
+    nodes: slice
+    share: float
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return self.nodes.stop - self.nodes.start
+
+
 class Rule(BaseEstimator, ABC):
     """Base of the quadrature rules.
 
-    Subclasses have a parameter ``reflect`` and implement :meth:`_draw`.
+    Subclasses have a parameter ``reflect``, may have a parameter ``remainder`` and implement
+    :meth:`_draw`.
     """
 
     reflect: bool
+    remainder: float = 1.0
 
     def draw(self, d: int, n: int, kernel: Kernel, rng: np.random.Generator) -> Nodes:
         """Draw the nodes of a map with ``n`` columns.
@@ -96,9 +111,10 @@ class Rule(BaseEstimator, ABC):
         layout = Layout.of(
             check.check_count(n, "n"),
             kernel,
-            origin=self._has_origin(kernel),
+            origin=self.has_origin(kernel),
             reflect=check.check_flag(self.reflect, "reflect"),
         )
+        check.check_fraction(self.remainder, "remainder")
         drawn = self._draw(check.check_count(d, "d"), layout, kernel, rng)
         return Nodes(
             drawn.directions,
@@ -111,7 +127,7 @@ class Rule(BaseEstimator, ABC):
             phase=rng.uniform(0.0, 2.0 * np.pi) if layout.last_is_single else 0.0,
         )
 
-    def _has_origin(self, kernel: Kernel) -> bool:
+    def has_origin(self, kernel: Kernel) -> bool:
         """Whether a map of this rule has a column for the origin, known before the draw."""
         return False
 
@@ -130,14 +146,43 @@ class Rule(BaseEstimator, ABC):
             )
         return spectrum
 
+    def _groups(self, layout: Layout, per_block: int = 1) -> list[Group]:
+        """Return the nodes of whole blocks and what remains, each with its share of the weight.
+
+        All nodes are one group where nothing remains, or where what remains counts like the rest.
+        """
+        n_nodes = layout.n_nodes
+        whole, rest = self.whole_and_rest(layout, per_block)
+        if self.remainder == 1 or not whole or not rest:
+            return [Group(slice(0, n_nodes), 1.0)]
+        share = self.remainder * rest / (whole + self.remainder * rest)
+        return [Group(slice(0, whole), 1.0 - share), Group(slice(whole, n_nodes), share)]
+
+    def obstacle_to_growth(self) -> str | None:
+        """Return why nodes cannot be added to those of this rule, if they cannot."""
+        return None
+
+    def nodes_per_block(self, d: int) -> int:
+        """Return how many nodes belong together in ``d`` dimensions."""
+        return 1
+
+    def whole_and_rest(self, layout: Layout, per_block: int) -> tuple[int, int]:
+        """Return how many nodes are in whole blocks and how many remain.
+
+        Where there is no whole block, whole nodes take its place.
+        """
+        nodes = layout.n_nodes - layout.last_is_single
+        whole = nodes // per_block * per_block or nodes
+        return whole, layout.n_nodes - whole
+
     def _refusal(self, kernel: Kernel, reason: str) -> ValueError:
         """Return the error that names rule and kernel, why they do not fit, and a way out."""
         return ValueError(f"{check.one_line(self)} cannot serve {check.one_line(kernel)}, {reason}")
 
 
-def _equally_weighted(frequencies: Float64Array) -> Draw:
-    n_nodes = len(frequencies)
-    return Draw(DenseDirections(frequencies), np.ones(n_nodes), np.full(n_nodes, 1.0 / n_nodes))
+def _equally_weighted(frequencies: Float64Array, groups: list[Group]) -> Draw:
+    weights = np.concatenate([np.full(group.size, group.share / group.size) for group in groups])
+    return Draw(DenseDirections(frequencies), np.ones(len(frequencies)), weights)
 
 
 class MonteCarlo(Rule):
@@ -151,6 +196,9 @@ class MonteCarlo(Rule):
         Use each node with its reflection where ``f(w) != f(-w)``, as SR(1,1) does: two columns a
         node. For arc-cosine kernels this is never worse at equal columns, since the two are never
         both nonzero. The published baselines do without. Makes no difference to stationary kernels.
+    remainder : float from 0 to 1, default=1.0
+        Weight of a column that stands alone, relative to the others; see
+        :class:`SphericalRadial`.
 
     Examples
     --------
@@ -161,13 +209,14 @@ class MonteCarlo(Rule):
     (2, 64)
     """
 
-    def __init__(self, *, reflect: bool = True) -> None:
+    def __init__(self, *, reflect: bool = True, remainder: float = 1.0) -> None:
         self.reflect = reflect
+        self.remainder = remainder
 
     def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         spectrum = kernel.spectrum
         uniforms = rng.random((layout.n_nodes, spectrum.n_uniforms(d)))
-        return _equally_weighted(spectrum.frequencies(uniforms, d))
+        return _equally_weighted(spectrum.frequencies(uniforms, d), self._groups(layout))
 
 
 class QuasiMonteCarlo(Rule):
@@ -177,14 +226,25 @@ class QuasiMonteCarlo(Rule):
     many nodes. Kernels that are scale mixtures (Matern, rational quadratic) take one coordinate
     more than the input has.
 
+    With ``matched=True`` the nodes are stretched by a symmetric matrix until their second moments
+    are those of the kernel's frequencies. The rule is then exact on polynomials of degree 3, as
+    SR(3,3) is, and keeps the low discrepancy; its bias vanishes as nodes become many.
+
     Parameters
     ----------
     sequence : {"halton", "sobol"}, default="halton"
         Sobol points are at their best when the number of nodes is a power of two, and exist for up
         to 21201 coordinates. Halton points need memory that grows faster than ``d^2`` (gigabytes
         for some thousands of columns).
+    matched : bool, default=False
+        Make the second moments exact. Needs at least as many whole nodes as the input has columns,
+        and a kernel whose frequencies have second moments (not Laplacian, nor Matern up to
+        ``nu = 1``).
     reflect : bool, default=True
         Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`.
+    remainder : float from 0 to 1, default=1.0
+        Weight of a column that stands alone, relative to the others; see
+        :class:`SphericalRadial`.
 
     Examples
     --------
@@ -196,16 +256,28 @@ class QuasiMonteCarlo(Rule):
     (2, 64)
     """
 
-    def __init__(self, *, sequence: str = "halton", reflect: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        sequence: str = "halton",
+        matched: bool = False,
+        reflect: bool = True,
+        remainder: float = 1.0,
+    ) -> None:
         self.sequence = sequence
+        self.matched = matched
         self.reflect = reflect
+        self.remainder = remainder
 
     def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         check.check_choice(self.sequence, "sequence", ("halton", "sobol"))
+        matched = check.check_flag(self.matched, "matched")
         spectrum = kernel.spectrum
         coordinates = spectrum.n_uniforms(d)
+        # SciPy would spawn a generator from rng whatever its state, on which nodes have to depend.
+        scrambling = np.random.default_rng(rng.integers(0, 2**63, size=4))
         if self.sequence == "halton":
-            points = qmc.Halton(coordinates, scramble=True, rng=rng).random(layout.n_nodes)
+            points = qmc.Halton(coordinates, scramble=True, rng=scrambling).random(layout.n_nodes)
         else:
             if coordinates > qmc.Sobol.MAXDIM:
                 raise self._refusal(
@@ -214,9 +286,41 @@ class QuasiMonteCarlo(Rule):
                     f"points of {qmc.Sobol.MAXDIM} at most: use MonteCarlo() (rule='rff').",
                 )
             # Drawn to the next power of two and cut: SciPy warns about any other number.
-            sobol = qmc.Sobol(coordinates, scramble=True, rng=rng)
+            sobol = qmc.Sobol(coordinates, scramble=True, rng=scrambling)
             points = sobol.random_base2((layout.n_nodes - 1).bit_length())[: layout.n_nodes]
-        return _equally_weighted(spectrum.frequencies(points, d))
+        frequencies = spectrum.frequencies(points, d)
+        groups = self._groups(layout)
+        if matched:
+            frequencies = frequencies @ self._stretch(frequencies[groups[0].nodes], kernel)
+        return _equally_weighted(frequencies, groups)
+
+    def obstacle_to_growth(self) -> str | None:
+        if self.matched:
+            return "matched nodes all change with their number; use matched=False."
+        return None
+
+    def _stretch(self, frequencies: Float64Array, kernel: Kernel) -> Float64Array:
+        """Return the matrix after which nodes have the second moments of the spectrum."""
+        n_nodes, d = frequencies.shape
+        wanted = self._isotropic_spectrum(kernel).moment(d, 1.0) / d
+        if not np.isfinite(wanted):
+            raise self._refusal(
+                kernel, "whose frequencies have no second moments: use matched=False."
+            )
+        if n_nodes < d:
+            raise self._refusal(
+                kernel,
+                f"since {n_nodes} whole nodes cannot have the second moments of {d} columns: use "
+                "matched=False or more components.",
+            )
+        moments, vectors = np.linalg.eigh(frequencies.T @ frequencies / n_nodes)
+        if moments[0] <= d * np.finfo(np.float64).eps * moments[-1]:
+            raise self._refusal(
+                kernel,
+                f"since its {n_nodes} nodes lie in fewer than {d} dimensions: use matched=False or "
+                "more components.",
+            )
+        return np.asarray((vectors * np.sqrt(wanted / moments)) @ vectors.T)
 
 
 class GaussHermite(Rule):
@@ -256,7 +360,7 @@ class GaussHermite(Rule):
         grid, weights = np.polynomial.hermite_e.hermegauss(degree)
         normals = rng.choice(grid, size=(layout.n_nodes, d), p=weights / weights.sum())
         mixing = rng.random((layout.n_nodes, spectrum.n_mixing))
-        return _equally_weighted(spectrum.spread(normals, mixing))
+        return _equally_weighted(spectrum.spread(normals, mixing), self._groups(layout))
 
 
 class Fastfood(Rule):
@@ -284,6 +388,9 @@ class Fastfood(Rule):
 
     def __init__(self, *, reflect: bool = True) -> None:
         self.reflect = reflect
+
+    def nodes_per_block(self, d: int) -> int:
+        return power_of_two(d)
 
     def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         spectrum = self._isotropic_spectrum(kernel)
@@ -375,6 +482,11 @@ class SphericalRadial(Rule):
     ``"resample"`` one of +0.0006, +0.0003 and +0.0001; that of ``"renormalise"`` is -0.0108,
     -0.0007 and below 0.0001.
 
+    Whole blocks are ``d + 1`` nodes (``d`` for the orthoplex). The nodes of an incomplete last
+    block are not spread evenly over all directions, and a column that stands alone has the noise of
+    its phase: on wide kernels either may spoil what whole blocks integrate exactly. ``remainder``
+    weighs them down; ``rule="auto"`` finds by how much.
+
     Parameters
     ----------
     directions : {"simplex", "orthoplex"}, default="simplex"
@@ -387,18 +499,25 @@ class SphericalRadial(Rule):
         order, which makes the origin weight tiny; one for each block; or, as in ROM, the root mean
         square :math:`\sqrt{d+2t}` of the chi law for all nodes (biased; kernels that are scale
         mixtures, such as Matern, still draw the scale).
-    origin : {"resample", "signed", "renormalise"}, default="resample"
+    origin : {"resample", "signed", "renormalise", "match"}, default="resample"
         What to do with ``omega_0``, which may be negative. ``"resample"`` draws all radii again
         until it is not, and gives it a column (none where ``phi(0) = 0``). ``"signed"`` leaves
         radii as drawn: ``approximate_kernel`` adds the constant, ``transform`` has no column for it
         (a model with an intercept does not miss it). ``"renormalise"`` makes the other weights sum
-        to 1. All come to the same where there is nothing at the origin: ``tilt=0``, ``"exact"``, or
-        ``phi(0) = 0``.
+        to 1. ``"match"`` does so too and stretches all radii by a common factor so that their
+        second moment is right: then whole blocks with ``tilt=1`` stay exact to degree 3 without an
+        origin. All come to the same where there is nothing at the origin: ``tilt=0`` (but
+        ``"match"`` stretches), ``"exact"``, or ``phi(0) = 0``.
     rotation : Rotation, default=None
         How blocks are turned; ``None`` is ``Butterfly()``.
     reflect : bool, default=True
         Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`. Without
         it no rule here is exact on polynomials of odd degree.
+    remainder : float from 0 to 1, default=1.0
+        Weight of what remains behind whole blocks (the nodes of an incomplete block, a column that
+        stands alone), relative to the others: 1 is the same weight and 0 none. Radii are stratified
+        among whole blocks and among what remains. Where there is no whole block, only a column that
+        stands alone remains.
 
     Examples
     --------
@@ -423,6 +542,7 @@ class SphericalRadial(Rule):
         origin: str = "resample",
         rotation: Rotation | None = None,
         reflect: bool = True,
+        remainder: float = 1.0,
     ) -> None:
         self.directions = directions
         self.tilt = tilt
@@ -430,10 +550,11 @@ class SphericalRadial(Rule):
         self.origin = origin
         self.rotation = rotation
         self.reflect = reflect
+        self.remainder = remainder
 
-    def _has_origin(self, kernel: Kernel) -> bool:
-        weighted = self.tilt != "exact" and self.tilt != 0
-        return self.origin == "resample" and weighted and kernel.nonlinearity.at_zero != 0
+    def has_origin(self, kernel: Kernel) -> bool:
+        wanted = self.origin == "resample" and self._has_weight_at_origin
+        return wanted and kernel.nonlinearity.at_zero != 0
 
     def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         self._check_parameters()
@@ -443,21 +564,23 @@ class SphericalRadial(Rule):
         self._check_moments(spectrum, p, kernel)
 
         simplex = self.directions == "simplex"
-        per_block = p + 1 if simplex else p
+        per_block = self.nodes_per_block(d)
         n_blocks = math.ceil(n_nodes / per_block)
         matrices = rotation.draw(d, rng, n_blocks)
         directions = TurnedVertices(matrices, simplex=simplex, d=d, count=n_nodes)
 
+        groups = self._groups(layout, per_block)
         if self.tilt == "exact":
             order = kernel.nonlinearity.homogeneity
             assert order is not None  # _check_moments has seen to it
-            weight = spectrum.moment(p, order) / n_nodes
-            return Draw(directions, np.ones(n_nodes), np.full(n_nodes, weight))
+            moment = spectrum.moment(p, order)
+            shares = [np.full(group.size, group.share / group.size) for group in groups]
+            return Draw(directions, np.ones(n_nodes), moment * np.concatenate(shares))
 
         for _ in range(MOST_REDRAWS):
-            radii = self._draw_radii(spectrum, p, n_nodes, per_block, rng)
-            weights = spectrum.moment(p, self._exponent) / (n_nodes * radii ** (2 * self._exponent))
-            origin_weight = 1.0 - float(weights.sum()) if self._exponent > 0 else 0.0
+            drawn = [self._draw_group(spectrum, p, group, per_block, rng) for group in groups]
+            radii, weights = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+            origin_weight = 1.0 - float(weights.sum()) if self._has_weight_at_origin else 0.0
             if not layout.has_origin_column or origin_weight >= 0:
                 break
         else:
@@ -466,10 +589,45 @@ class SphericalRadial(Rule):
                 f"{MOST_REDRAWS} draws: use origin='signed' or radii='stratified'."
             )
         # A single column leaves no room for the origin's.
-        crowded_out = self._has_origin(kernel) and not layout.has_origin_column
+        crowded_out = self.has_origin(kernel) and not layout.has_origin_column
         if crowded_out or (self.origin == "renormalise" and kernel.nonlinearity.at_zero != 0):
             weights, origin_weight = weights / weights.sum(), 0.0
         return Draw(directions, radii, weights, origin_weight)
+
+    def obstacle_to_growth(self) -> str | None:
+        if self.tilt == "exact":
+            return None
+        if self.radii == "stratified":
+            return "stratified radii all change with their number; use radii='independent'."
+        if self.origin == "match" or (self.origin == "renormalise" and self.tilt != 0):
+            return f"origin={self.origin!r} changes all weights; use 'resample' or 'signed'."
+        return None
+
+    def nodes_per_block(self, d: int) -> int:
+        size = (Butterfly() if self.rotation is None else self.rotation).size(d)
+        return size + 1 if self.directions == "simplex" else size
+
+    @property
+    def _has_weight_at_origin(self) -> bool:
+        """Whether there is something left of the weight for the origin."""
+        return self.tilt != "exact" and self.tilt != 0 and self.origin != "match"
+
+    def _draw_group(
+        self,
+        spectrum: IsotropicSpectrum,
+        p: int,
+        group: Group,
+        per_block: int,
+        rng: np.random.Generator,
+    ) -> tuple[Float64Array, Float64Array]:
+        """Draw the radii and weights of a group of nodes."""
+        radii = self._draw_radii(spectrum, p, group.size, per_block, rng)
+        exponent = self._exponent
+        weights = spectrum.moment(p, exponent) / (group.size * radii ** (2 * exponent))
+        if self.origin == "match":
+            weights /= weights.sum()
+            radii *= math.sqrt(spectrum.moment(p, 1.0) / float(weights @ radii**2))
+        return radii, weights * group.share
 
     @property
     def _exponent(self) -> float:
@@ -503,7 +661,7 @@ class SphericalRadial(Rule):
     def _check_parameters(self) -> None:
         check.check_choice(self.directions, "directions", ("simplex", "orthoplex"))
         check.check_choice(self.radii, "radii", ("independent", "stratified", "shared", "constant"))
-        check.check_choice(self.origin, "origin", ("resample", "signed", "renormalise"))
+        check.check_choice(self.origin, "origin", ("resample", "signed", "renormalise", "match"))
         if isinstance(self.tilt, str):
             check.check_choice(self.tilt, "tilt", ("exact", "fixed"))
             if self.radii != "independent":
@@ -532,7 +690,7 @@ class SphericalRadial(Rule):
                 )
             return
         t = self._exponent
-        needed = 2.0 if self.tilt == "fixed" else t
+        needed = 2.0 if self.tilt == "fixed" else 1.0 if self.origin == "match" else t
         if not np.isfinite(spectrum.moment(p, needed)):
             raise self._refusal(
                 kernel,

@@ -1,0 +1,214 @@
+"""Compare ``rule="auto"`` with every fixed rule: the error of the kernel, cell by cell.
+
+A cell is a data set (as it is, divided by its largest entry; or standardised), a kernel and a
+number of columns. In each, all rules are drawn several times on the same rows, and so is what
+``"auto"`` chooses, from another sample of rows. The error is that of ``Z Z'`` relative to the
+kernel matrix in the Frobenius norm, root mean square over draws.
+
+    QUADFEAT_DATA=folder python benchmarks/auto.py [--datasets letter usps] [--out auto.csv]
+
+Data sets are the NAME.npz in the folder that QUADFEAT_DATA names, or scikit-learn's digits where it
+names none. Finished cells are kept in the CSV file: run it again to go on. Rules that would take
+very long are left out of a cell, with nothing in their column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from quadfeat._core import compile_map
+from quadfeat.features import as_rule
+from quadfeat.kernels import ArcCosine, Gaussian, Kernel
+from quadfeat.rules import Rule
+from quadfeat.selection import Sample, choose
+
+BASELINES = ("rff", "orf", "rom", "halton", "sobol", "gauss-hermite", "sr33")
+GAMMAS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times d
+BLOCKS = (1, 4, 16, 64)  # columns as multiples of d + 1
+COLUMNS = (100, 1000, 4000)
+N_ROWS = 300
+FIELDS = ("dataset", "scaling", "kernel", "columns", "d", "auto", *BASELINES, "chosen", "seconds")
+
+# Draws of each rule in a cell, how often auto chooses there, and beyond how many entries of dense
+# nodes a cell is left out.
+DRAWS = 96
+ENTRIES_OF_DRAWS = 2e7
+CHOICES = 8
+MOST_ENTRIES = 2e7
+
+# ORF decomposes d x d matrices, Halton points need memory of order d^2.
+MOST_COLUMNS = {"orf": 1024, "halton": 1024}
+
+Cell = tuple[str, str, str, int]
+
+
+def kernel_named(name: str, d: int) -> Kernel:
+    """Return the kernel of a cell."""
+    kind, value = name.split()
+    return Gaussian(float(value) / d) if kind == "gaussian" else ArcCosine(int(value))
+
+
+KERNELS = (*(f"gaussian {gamma:g}" for gamma in GAMMAS), "arccos 0", "arccos 1")
+
+
+def load(name: str) -> np.ndarray[Any, Any]:
+    """Return the rows of a data set, in random order."""
+    folder = os.environ.get("QUADFEAT_DATA")
+    X = np.load(Path(folder) / f"{name}.npz")["X"] if folder else load_digits().data
+    rows = np.random.default_rng(0).permutation(len(X))[:20_000]
+    return np.asarray(X[rows], dtype=np.float64)
+
+
+def scaled(X: np.ndarray[Any, Any], scaling: str) -> np.ndarray[Any, Any]:
+    """Return the rows divided by their largest entry, or standardised."""
+    if scaling == "raw":
+        return X / np.abs(X).max()
+    deviations = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
+
+
+def cells(names: list[str]) -> Iterator[Cell]:
+    """Yield the cells in order."""
+    for name in names:
+        d = load(name).shape[1]
+        counts = sorted({*(n * (d + 1) for n in BLOCKS), *COLUMNS})
+        for scaling in ("raw", "standardised"):
+            for kernel in KERNELS:
+                for columns in counts:
+                    if columns / 2 * d <= MOST_ENTRIES:
+                        yield name, scaling, kernel, columns
+
+
+def error(
+    rule: Rule, columns: int, kernel: Kernel, X: Any, gram: Any, rng: np.random.Generator
+) -> float:
+    """Return the squared relative error of one draw."""
+    nodes = rule.draw(X.shape[1], columns, kernel, rng)
+    Z = np.empty((len(X), columns))
+    compile_map(nodes, kernel, Z.dtype).write(X, Z, 1)
+    return float(((Z @ Z.T - gram) ** 2).sum() / (gram**2).sum())
+
+
+def measure(cell: Cell) -> dict[str, Any]:
+    """Return the errors in a cell."""
+    name, scaling, kernel_name, columns = cell
+    data = scaled(load(name), scaling)
+    d = data.shape[1]
+    kernel = kernel_named(kernel_name, d)
+    X = data[:N_ROWS]
+    others = data[N_ROWS:] if len(data) > 2 * N_ROWS else data
+    gram = kernel(X)
+    row: dict[str, Any] = dict(zip(FIELDS, (*cell, d), strict=False))
+    n_draws = int(np.clip(ENTRIES_OF_DRAWS // (columns * (len(X) + d)), 4, DRAWS))
+    for baseline in BASELINES:
+        if d > MOST_COLUMNS.get(baseline, d):
+            continue
+        rng = np.random.default_rng(1)
+        errors = [error(as_rule(baseline), columns, kernel, X, gram, rng) for _ in range(n_draws)]
+        row[baseline] = np.sqrt(np.mean(errors))
+    n_choices = min(n_draws, CHOICES)
+    chosen, start = [], time.perf_counter()
+    for seed in range(n_choices):
+        rng = np.random.default_rng(seed)
+        chosen.append((choose(Sample.of(others, kernel, rng), columns, rng).rule, rng))
+    row["seconds"] = (time.perf_counter() - start) / n_choices
+    errors = [
+        error(rule, columns, kernel, X, gram, rng)
+        for rule, rng in chosen
+        for _ in range(n_draws // n_choices)
+    ]
+    row["auto"] = np.sqrt(np.mean(errors))
+    rules = [repr(clone(rule).set_params(remainder=1.0)) for rule, _ in chosen]
+    row["chosen"] = " ".join(max(set(rules), key=rules.count).split())
+    return row
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the rows that an earlier run has finished."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def ratios(rows: list[dict[str, Any]], baseline: str | None) -> np.ndarray[Any, Any]:
+    """Return error of auto / error of a baseline, or of the best of them where it is None."""
+    found = []
+    for row in rows:
+        errors = [float(row[name]) for name in BASELINES if row.get(name)]
+        against = min(errors) if baseline is None else float(row.get(baseline) or "nan")
+        found.append(float(row["auto"]) / against)
+    return np.array(found)[~np.isnan(found)]
+
+
+def geometric_mean(values: np.ndarray[Any, Any]) -> float:
+    """Return the geometric mean."""
+    return float(np.exp(np.log(values).mean()))
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """Return the tables, in Markdown."""
+    lines = ["| error of auto / error of | geometric mean | smallest | largest | cells |"]
+    lines.append("|---|---|---|---|---|")
+    for baseline in (None, *BASELINES):
+        values = ratios(rows, baseline)
+        lines.append(
+            f"| {baseline or 'the best of them in the cell'} | {geometric_mean(values):.3f} "
+            f"| {values.min():.2g} | {values.max():.3g} | {len(values)} |"
+        )
+    lines += ["", "| data set | d | " + " | ".join(KERNELS) + " | above 1.1 |"]
+    lines.append("|---|---|" + "---|" * (len(KERNELS) + 1))
+    for name, scaling in dict.fromkeys((row["dataset"], row["scaling"]) for row in rows):
+        part = [row for row in rows if (row["dataset"], row["scaling"]) == (name, scaling)]
+        means = [
+            f"{geometric_mean(ratios([row for row in part if row['kernel'] == kernel], None)):.2f}"
+            for kernel in KERNELS
+        ]
+        above = int((ratios(part, None) > 1.1).sum())
+        lines.append(f"| {name}, {scaling} | {part[0]['d']} | {' | '.join(means)} | {above} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the cells that are not there yet and print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    folder = os.environ.get("QUADFEAT_DATA")
+    known = sorted(path.stem for path in Path(folder).glob("*.npz")) if folder else ["digits"]
+    parser.add_argument("--datasets", nargs="+", choices=known, default=known)
+    parser.add_argument("--out", type=Path, default=Path("auto.csv"))
+    parser.add_argument("--jobs", type=int, default=-1)
+    options = parser.parse_args()
+
+    rows = read(options.out)
+    done = {(row["dataset"], row["scaling"], row["kernel"], int(row["columns"])) for row in rows}
+    waiting = [cell for cell in cells(options.datasets) if cell not in done]
+    with options.out.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        if not rows:
+            writer.writeheader()
+        running = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
+            delayed(measure)(cell) for cell in waiting
+        )
+        for count, row in enumerate(running, 1):
+            writer.writerow(row)
+            file.flush()
+            print(f"{count} of {len(waiting)} cells", file=sys.stderr, end="\r", flush=True)
+    print(summary([row for row in read(options.out) if row["dataset"] in options.datasets]))
+
+
+if __name__ == "__main__":
+    main()

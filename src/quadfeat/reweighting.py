@@ -1,0 +1,156 @@
+r"""Weights that fit the kernel on a sample of the data, instead of those of the rule.
+
+The estimate is linear in the weights: with the contribution :math:`g_j(x, y)` of a node at the
+rule's weight, multipliers :math:`m_j \ge 0` minimise
+
+.. math::
+
+    \sum_{x, y} \Big(\sum_j m_j\, g_j(x, y) - k(x, y)\Big)^2 + \lambda \sum_j (m_j - 1)^2
+
+over pairs of sampled rows. The strength :math:`\lambda` is the best on other rows, and the result
+is kept only if it is better than the rule's weights on rows that had no part in either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize
+
+from quadfeat import _validation as check
+from quadfeat._validation import Array, Float64Array
+from quadfeat.kernels import Kernel
+from quadfeat.nodes import Nodes
+from quadfeat.selection import EVALUATIONS
+
+# Rows of the three parts together, pairs of each part, and how many nodes are not too many.
+N_ROWS = 768
+N_PAIRS = 4096
+MOST_NODES = 2048
+
+# Strengths relative to the mean of the matrix' diagonal: from hardly to almost only the rule's.
+STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+
+
+@dataclass(frozen=True)
+class Reweighted:
+    """Nodes with the better weights, and what they do on rows that had no part in them.
+
+    Attributes
+    ----------
+    nodes : Nodes
+        With new weights if ``kept``, otherwise as they were.
+    kept : bool
+        Whether the new weights are better.
+    error_before, error_after : float
+        Relative errors of the two on pairs held out.
+    """
+
+    nodes: Nodes
+    kept: bool
+    error_before: float
+    error_after: float
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of rows, with their weights in a mean over all pairs of the data."""
+
+    contributions: Float64Array  # (pairs, nodes)
+    values: Float64Array  # the exact kernel
+    weights: Float64Array  # roots, that sum to 1 in squares
+
+    def error(self, multipliers: Float64Array) -> float:
+        """Return the relative error of weights."""
+        errors = (self.contributions @ multipliers - self.values) * self.weights
+        size = np.linalg.norm(self.values * self.weights)
+        return float(np.linalg.norm(errors) / size) if size else 0.0
+
+
+def reweight(nodes: Nodes, kernel: Kernel, X: Array, rng: np.random.Generator) -> Reweighted:
+    """Fit the weights of nodes to a sample of the rows of ``X``.
+
+    Parameters
+    ----------
+    nodes : Nodes
+        As a rule has drawn them.
+    kernel : Kernel
+        What they approximate.
+    X : dense or CSR matrix of shape (n_samples, n_features)
+        With at least six rows.
+    rng : numpy.random.Generator
+        Draws the sample.
+    """
+    n_samples = X.shape[0]
+    if n_samples < 6:
+        raise ValueError(
+            f"X has {n_samples} row(s), and reweight=True needs rows to fit on and others to check "
+            "with: give at least 6, or use reweight=False."
+        )
+    if len(nodes.radii) > MOST_NODES:
+        raise ValueError(
+            f"the map has {len(nodes.radii)} nodes: reweight=True is for {MOST_NODES} at most, use "
+            "fewer components or reweight=False."
+        )
+    chosen = rng.choice(n_samples, size=min(n_samples, N_ROWS), replace=False)
+    rows = check.to_dense_float64(X[chosen])
+    n_pairs = max(50, min(N_PAIRS, EVALUATIONS // kernel.evaluations_per_pair))
+    fitting, choosing, checking = (
+        _sample(nodes, kernel, part, n_samples, n_pairs, rng) for part in np.array_split(rows, 3)
+    )
+    ones = np.ones(fitting.contributions.shape[1])
+    tried = [_fit(fitting, strength) for strength in STRENGTHS]
+    best = min(tried, key=choosing.error)
+    before, after = checking.error(ones), checking.error(best)
+    if after >= before:
+        return Reweighted(nodes, False, before, after)
+    n_nodes = len(nodes.radii)
+    origin_weight = nodes.origin_weight
+    if nodes.has_origin_column:
+        origin_weight *= float(best[n_nodes])
+    return Reweighted(
+        replace(nodes, weights=nodes.weights * best[:n_nodes], origin_weight=origin_weight),
+        True,
+        before,
+        after,
+    )
+
+
+def _sample(
+    nodes: Nodes,
+    kernel: Kernel,
+    rows: Float64Array,
+    n_samples: int,
+    n_pairs: int,
+    rng: np.random.Generator,
+) -> Pairs:
+    """Return pairs of the rows: each with itself, and different ones."""
+    n = len(rows)
+    left = rng.integers(0, n, size=n_pairs)
+    right = (left + rng.integers(1, n, size=n_pairs)) % n
+    left, right = (np.concatenate([np.arange(n), index]) for index in (left, right))
+    scaled = rows * kernel.input_factor(rows.shape[1])
+    Z = np.empty((n, nodes.n_columns(kernel)))
+    nodes.write_features(scaled, kernel, Z)
+    starts = nodes.column_starts(kernel)
+    contributions = np.add.reduceat(Z[left] * Z[right], starts, axis=1)
+    shares = np.repeat([1.0 / n_samples / n, (1.0 - 1.0 / n_samples) / n_pairs], [n, n_pairs])
+    return Pairs(contributions, kernel.pairs(rows[left], rows[right]), np.sqrt(shares))
+
+
+def _fit(pairs: Pairs, strength: float) -> Float64Array:
+    """Return the multipliers >= 0 that fit best, held to 1 with this strength."""
+    weighted = pairs.contributions * pairs.weights[:, None]
+    matrix = weighted.T @ weighted
+    ridge = strength * float(np.mean(np.diagonal(matrix)))
+    matrix[np.diag_indices_from(matrix)] += ridge
+    target = weighted.T @ (pairs.values * pairs.weights) + ridge
+
+    def objective(multipliers: Float64Array) -> tuple[float, Float64Array]:
+        product = matrix @ multipliers
+        return float(multipliers @ (product / 2 - target)), product - target
+
+    ones = np.ones(len(target))
+    found = minimize(objective, ones, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(ones))
+    return np.asarray(found.x)

@@ -1,0 +1,412 @@
+r"""``rule="auto"``: the rule with the smallest error on a sample of the user's rows.
+
+A candidate's score is the mean squared error of ``Z Z'`` over pairs of rows, the diagonal
+included as it occurs and a bias too, relative to the kernel's own mean square. For stationary
+kernels spherical-radial rules have closed forms of it (:mod:`quadfeat.variance`); other rules and
+kernels are tried out on the sample a few times.
+
+Blocks and what remains behind them (see ``remainder`` of the rules) are independent and unbiased,
+so with mean squared errors ``V`` of the blocks and ``U`` of the remainder the best share for
+the remainder is :math:`V / (V + U)`, which makes the error :math:`V U / (V + U)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import pdist
+from sklearn.base import clone
+
+from quadfeat import _validation as check
+from quadfeat._core import DENSE_UP_TO, compile_map, farthest
+from quadfeat._validation import Float64Array
+from quadfeat.kernels import Kernel
+from quadfeat.nodes import Layout
+from quadfeat.nonlinearities import Fourier
+from quadfeat.rotations import Hadamard
+from quadfeat.rules import MonteCarlo, QuasiMonteCarlo, Rule, SphericalRadial
+from quadfeat.spectra import IsotropicSpectrum
+from quadfeat.variance import BlockMoments, radial_slices
+
+# Rows of the sample, and how many of them a rule is tried out on.
+N_ROWS = 256
+N_TRIED = 64
+
+# Entries of features and of nodes that all trials together may take; how many trials at least and
+# at most.
+ENTRIES_TO_TRY = 2**23
+LEAST_TRIALS = 2
+MOST_TRIALS = 32
+
+# Evaluations of a function that the exact kernel of the sample may take.
+EVALUATIONS = 2**21
+
+TILTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+# Low-discrepancy points in more coordinates are no better than random ones, and slow to draw.
+QUASI_UP_TO = 256
+
+# Matching second moments distorts the nodes where they are few more than the columns.
+MATCHED_FROM = 1.25
+
+# A rule with dense nodes has to be better by this factor than one whose nodes have structure.
+WORTH_IT = 1.05
+
+# A rule whose first trials have an error of more than so many times the best is not tried again.
+PROMISING = 1.4
+
+# Distances of scaled rows beyond this are as good as infinite: k < 1e-7 for the Gaussian kernel.
+FARTHEST = 6.0
+N_DISTANCES = 40
+
+
+class Candidate(NamedTuple):
+    """A rule that was considered.
+
+    Attributes
+    ----------
+    rule : Rule
+        What could have been drawn.
+    error : float
+        Expected error relative to the kernel, in the Frobenius norm.
+    uncertainty : float
+        Standard error of ``error``; 0 for a closed form.
+    method : str
+        ``"closed form"`` or ``"trials"``.
+    """
+
+    rule: Rule
+    error: float
+    uncertainty: float
+    method: str
+
+
+class Selection(NamedTuple):
+    """The chosen rule, all candidates from the best to the worst, and the reason in a sentence."""
+
+    rule: Rule
+    candidates: tuple[Candidate, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of the data and what a score needs to know of them."""
+
+    rows: Float64Array  # not scaled
+    kernel: Kernel
+    n_samples: int  # how many rows the data has in all
+
+    @classmethod
+    def of(cls, X: Any, kernel: Kernel, rng: np.random.Generator) -> Sample:
+        """Draw a sample of the rows of a dense or sparse matrix."""
+        n_samples = X.shape[0]
+        most = math.isqrt(2 * EVALUATIONS // kernel.evaluations_per_pair)
+        chosen = rng.choice(n_samples, size=min(n_samples, N_ROWS, max(most, 8)), replace=False)
+        return cls(check.to_dense_float64(X[np.sort(chosen)]), kernel, n_samples)
+
+    @property
+    def d(self) -> int:
+        """Width of the data."""
+        return self.rows.shape[1]
+
+    @cached_property
+    def scaled(self) -> Float64Array:
+        """The rows times the kernel's factor."""
+        return np.asarray(self.rows * self.kernel.input_factor(self.d))
+
+    @cached_property
+    def longest(self) -> float:
+        """The length of the longest scaled row."""
+        return float(np.linalg.norm(self.scaled, axis=1).max())
+
+    @cached_property
+    def gram(self) -> Float64Array:
+        """The exact kernel of the rows that rules are tried out on."""
+        return np.asarray(self.kernel(self.rows[:N_TRIED]))
+
+    @cached_property
+    def mean_square(self) -> float:
+        """The mean square of the kernel over pairs of rows, in squares of its largest value."""
+        return self.mean((self.gram / self.unit) ** 2)
+
+    @cached_property
+    def unit(self) -> float:
+        """The largest value of the kernel: what errors are divided by before they are squared."""
+        return float(np.abs(self.gram).max()) or 1.0
+
+    def mean(self, values: Float64Array) -> float:
+        """Return the mean over all pairs of the data, from values for the pairs of ``gram``."""
+        n = len(values)
+        diagonal = float(np.trace(values)) / n
+        if n == 1:
+            return diagonal
+        off = (float(values.sum()) - n * diagonal) / (n * (n - 1))
+        return diagonal / self.n_samples + off * (1.0 - 1.0 / self.n_samples)
+
+    @cached_property
+    def distances(self) -> tuple[Float64Array, Float64Array]:
+        """Distances of scaled rows, and how often pairs of different rows are near each."""
+        found = np.clip(pdist(self.scaled), 1e-12, FARTHEST)
+        if len(found) == 0:
+            return np.array([1.0]), np.zeros(1)
+        grid = np.geomspace(found.min(), max(found.max(), found.min() * 1.001), N_DISTANCES)
+        # The weights of linear interpolation between the points of the grid.
+        place = np.interp(found, grid, np.arange(N_DISTANCES))
+        below = np.minimum(place.astype(int), N_DISTANCES - 2)
+        above = place - below
+        weights = np.bincount(below, 1.0 - above, N_DISTANCES)
+        weights += np.bincount(below + 1, above, N_DISTANCES)
+        return grid, weights / len(found) * (1.0 - 1.0 / self.n_samples)
+
+
+def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selection:
+    """Return the best rule for a number of columns.
+
+    Parameters
+    ----------
+    sample : Sample
+        Rows of the data, and the kernel.
+    n_components : int
+        Number of columns of the map.
+    rng : numpy.random.Generator
+        For trials.
+    """
+    candidates = list(_closed_forms(sample, n_components))
+    candidates += _trials(sample, n_components, candidates, rng)
+    ordered = tuple(sorted(candidates, key=lambda candidate: candidate.error))
+    chosen = next((c for c in ordered if is_fast(c.rule, sample.d)), ordered[0])
+    if chosen.error > WORTH_IT * ordered[0].error:
+        chosen = ordered[0]
+    return Selection(chosen.rule, ordered, _why(chosen, ordered, sample, n_components))
+
+
+def is_fast(rule: Rule, d: int) -> bool:
+    """Return whether features of ``d`` columns cost less than the product with a dense matrix.
+
+    Up to ``DENSE_UP_TO`` columns nothing does, and all rules are as fast.
+    """
+    return d <= DENSE_UP_TO or isinstance(rule, SphericalRadial)
+
+
+def _why(
+    chosen: Candidate, ordered: tuple[Candidate, ...], sample: Sample, n_components: int
+) -> str:
+    """Return a sentence whose every number is one of the candidates'."""
+    n_rows = len(sample.rows if chosen.method == "closed form" else sample.gram)
+    text = (
+        f"{check.one_line(chosen.rule)} is expected to have a relative error of "
+        f"{chosen.error:.3g} with {n_components} columns, by {chosen.method} on {n_rows} rows"
+    )
+    best, *others = ordered
+    if chosen is not best:
+        return (
+            f"{text}; {check.one_line(best.rule)} would have {best.error:.3g}, but has to multiply "
+            "by a dense matrix."
+        )
+    if not others:
+        return f"{text}; no other rule serves this kernel and number of columns."
+    return (
+        f"{text}; the next best of {len(ordered)} candidates is {check.one_line(others[0].rule)} "
+        f"with {others[0].error:.3g}."
+    )
+
+
+def _closed_forms(sample: Sample, n_components: int) -> Iterator[Candidate]:
+    """Yield the spherical-radial rules of a stationary kernel, with their errors."""
+    kernel, spectrum = sample.kernel, sample.kernel.spectrum
+    if not isinstance(spectrum, IsotropicSpectrum):
+        return
+    if not isinstance(kernel.nonlinearity, Fourier):
+        return
+    for directions in ("simplex", "orthoplex"):
+        for tilt in TILTS:
+            if _usable(spectrum, sample.d, tilt):
+                origin = "match" if np.isfinite(spectrum.moment(sample.d, 1.0)) else "renormalise"
+                rule = SphericalRadial(
+                    directions=directions, tilt=tilt, radii="stratified", origin=origin
+                )
+                radii = radial_slices(spectrum, sample.d, tilt)
+                weights = spectrum.moment(sample.d, tilt) / radii ** (2 * tilt)
+                yield _closed_form(rule, radii, weights / weights.mean(), sample, n_components)
+        if np.isfinite(spectrum.moment(sample.d, 2.0)):
+            second, fourth = (spectrum.moment(sample.d, order) for order in (1.0, 2.0))
+            rule = SphericalRadial(directions=directions, tilt="fixed")
+            radius, weight = math.sqrt(fourth / second), second**2 / fourth
+            radii, weights = np.array([radius]), np.array([weight])
+            yield _closed_form(rule, radii, weights, sample, n_components)
+
+
+def _usable(spectrum: IsotropicSpectrum, d: int, tilt: float) -> bool:
+    """Return whether a tilted rule has weights, and weights of finite variance."""
+    return bool(np.isfinite(spectrum.moment(d, tilt)) and np.isfinite(spectrum.moment(d, -tilt)))
+
+
+def _closed_form(
+    rule: SphericalRadial,
+    radii: Float64Array,
+    weights: Float64Array,
+    sample: Sample,
+    n_components: int,
+) -> Candidate:
+    """Return a candidate with the best weight for what remains behind whole blocks."""
+    d, kernel = sample.d, sample.kernel
+    per_block, cosine = (d + 1, -1.0 / d) if rule.directions == "simplex" else (d, 0.0)
+    distances, frequency = sample.distances
+    moments = BlockMoments.of(distances, radii, weights, d, cosine)
+    layout = Layout.of(n_components, kernel, origin=rule.has_origin(kernel), reflect=True)
+    stratified = rule.radii == "stratified"
+
+    def mean_variance(n_nodes: int, has_single: bool) -> float:
+        # The phase of a single cosine adds the variance 1/2 to its node's, on the diagonal too.
+        phase = 0.5 / n_nodes**2 if has_single else 0.0
+        variance = moments.variance(n_nodes, per_block, stratified=stratified)
+        return float(frequency @ variance) + phase
+
+    single = layout.last_is_single
+    remainder, error = 1.0, mean_variance(layout.n_nodes, single)
+    whole, rest = rule.whole_and_rest(layout, per_block)
+    if whole and rest:
+        split = _best_remainder(
+            mean_variance(whole, False), mean_variance(rest, single), whole, rest
+        )
+        if split[1] < error:
+            remainder, error = split
+    if rule.tilt == "fixed":
+        bias = 1.0 + moments.mean - kernel.at_distance(distances)
+        error += float(frequency @ bias**2)
+    return Candidate(
+        clone(rule).set_params(remainder=remainder),
+        _relative(error, sample),
+        0.0,
+        "closed form",
+    )
+
+
+def _best_remainder(blocks: float, rest: float, n_blocks: int, n_rest: int) -> tuple[float, float]:
+    """Return the best weight of a remainder relative to blocks, at most 1, and the error then.
+
+    ``blocks`` and ``rest`` are the mean squared errors of the two by themselves.
+    """
+    if blocks + rest == 0:
+        return 1.0, 0.0
+    share = min(blocks / (blocks + rest), n_rest / (n_blocks + n_rest))
+    error = (1.0 - share) ** 2 * blocks + share**2 * rest
+    return share / (1.0 - share) * n_blocks / n_rest, error
+
+
+def _trials(
+    sample: Sample, n_components: int, known: list[Candidate], rng: np.random.Generator
+) -> list[Candidate]:
+    """Return the rules that are tried out, with their errors: a few times, the promising often."""
+    tried = [Trial.of(rule, sample, n_components) for rule in _rules_to_try(sample, n_components)]
+    entries = (len(sample.gram) + sample.d) * n_components
+    most = int(np.clip(ENTRIES_TO_TRY // (4 * entries), LEAST_TRIALS, MOST_TRIALS))
+    first = max(1, most // 4)
+    for trial in tried:
+        trial.run(first, rng)
+    best = min(candidate.error for candidate in (*known, *(trial.candidate() for trial in tried)))
+    for trial in tried:
+        if trial.candidate().error <= PROMISING * best:
+            trial.run(most - first, rng)
+    return [trial.candidate() for trial in tried]
+
+
+def _rules_to_try(sample: Sample, n_components: int) -> Iterator[Rule]:
+    """Yield rules without a closed form, the fastest first."""
+    kernel, d = sample.kernel, sample.d
+    spectrum = kernel.spectrum
+    isotropic = isinstance(spectrum, IsotropicSpectrum)
+    layout = Layout.of(n_components, kernel, origin=False, reflect=True)
+    if isotropic:
+        assert isinstance(spectrum, IsotropicSpectrum)
+        if kernel.nonlinearity.homogeneity is not None:
+            for directions in ("simplex", "orthoplex"):
+                yield SphericalRadial(directions=directions, tilt="exact")
+        elif not isinstance(kernel.nonlinearity, Fourier):
+            for tilt in (0.0, 0.5, 1.0):
+                if _usable(spectrum, d, tilt):
+                    yield SphericalRadial(tilt=tilt, radii="stratified", origin="match")
+        yield SphericalRadial(
+            directions="orthoplex", tilt=0.0, radii="constant", rotation=Hadamard()
+        )
+    if d <= QUASI_UP_TO:
+        has_moments = isotropic and np.isfinite(spectrum.moment(d, 1.0))  # type: ignore[attr-defined]
+        enough = layout.n_nodes - layout.last_is_single >= MATCHED_FROM * d
+        for sequence in ("halton", "sobol"):
+            if has_moments and enough:
+                yield QuasiMonteCarlo(sequence=sequence, matched=True)
+            # Where dense nodes are slow, those without the right moments are not worth it.
+            if d <= DENSE_UP_TO or not has_moments:
+                yield QuasiMonteCarlo(sequence=sequence)
+    if not isotropic:
+        yield MonteCarlo()
+
+
+@dataclass
+class Trial:
+    """Draws of a rule on the sample: of its blocks, and of what remains behind them."""
+
+    rule: Rule
+    sample: Sample
+    n_blocks: int  # nodes in whole blocks
+    n_rest: int  # nodes that remain
+    block_columns: int
+    rest_columns: int
+    block_errors: list[float] = field(default_factory=list)
+    rest_errors: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, rule: Rule, sample: Sample, n_components: int) -> Trial:
+        """Return a trial that has not been run."""
+        kernel = sample.kernel
+        layout = Layout.of(n_components, kernel, origin=rule.has_origin(kernel), reflect=True)
+        whole, rest = rule.whole_and_rest(layout, rule.nodes_per_block(sample.d))
+        if not whole:  # a single column is all there is
+            return cls(rule, sample, rest, 0, n_components, 0)
+        per_node = 2 if layout.reflected or isinstance(kernel.nonlinearity, Fourier) else 1
+        rest_columns = per_node * rest - layout.last_is_single
+        return cls(rule, sample, whole, rest, n_components - rest_columns, rest_columns)
+
+    def run(self, n_trials: int, rng: np.random.Generator) -> None:
+        """Draw the rule some times more."""
+        for _ in range(n_trials):
+            self.block_errors.append(trial_error(self.rule, self.sample, self.block_columns, rng))
+            if self.n_rest:
+                rule = MonteCarlo() if self.rest_columns == 1 else self.rule
+                self.rest_errors.append(trial_error(rule, self.sample, self.rest_columns, rng))
+
+    def candidate(self) -> Candidate:
+        """Return the rule with the best weight of what remains, and its error."""
+        error = float(np.mean(self.block_errors))
+        spread = float(np.std(self.block_errors)) / error if error > 0 else 0.0
+        rule = self.rule
+        if self.n_rest:
+            rest_error = float(np.mean(self.rest_errors))
+            remainder, error = _best_remainder(error, rest_error, self.n_blocks, self.n_rest)
+            rule = clone(rule).set_params(remainder=remainder)
+        relative = _relative(error, self.sample)
+        uncertainty = relative * spread / 2 / math.sqrt(max(1, len(self.block_errors) - 1))
+        return Candidate(rule, relative, uncertainty, "trials")
+
+
+def trial_error(rule: Rule, sample: Sample, n_components: int, rng: np.random.Generator) -> float:
+    """Return the mean squared error of a draw of a rule, in units of the kernel's largest value."""
+    kernel, rows = sample.kernel, sample.rows[:N_TRIED]
+    nodes = rule.draw(sample.d, n_components, kernel, rng)
+    far = 2.0 * nodes.longest * sample.longest > farthest(kernel, np.float64)
+    Z = np.empty((len(rows), n_components))
+    compile_map(nodes, kernel, np.float64, far=far).write(rows, Z, 1)
+    return sample.mean(((Z @ Z.T - sample.gram) / sample.unit) ** 2)
+
+
+def _relative(mean_squared_error: float, sample: Sample) -> float:
+    """Return the root of a mean squared error relative to the kernel's mean square."""
+    if mean_squared_error == 0:
+        return 0.0
+    return math.sqrt(mean_squared_error / sample.mean_square) if sample.mean_square else math.inf
