@@ -1,9 +1,8 @@
-"""The command ``quadfeat``."""
+"""The commands ``quadfeat study`` and ``quadfeat data``."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,31 +10,18 @@ from typing import Annotated
 
 import pandas as pd
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
-from quadfeat import __version__
+from quadfeat.reporting.machine import command_line
+from quadfeat.reporting.terminal import check_jobs, console, print_table, progress_bar
 from quadfeat.study import data, digest, fetch, report, runner, summary
 from quadfeat.study.errors import StudyError, check_names
 from quadfeat.study.experiments import EXPERIMENTS, FULL, QUICK, Cell
 from quadfeat.study.methods import KERNELS, METHODS
 from quadfeat.study.plan import default_datasets, plan
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Random features by quadrature rules."
-)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets of the study.")
-app.add_typer(data_app, name="data")
-console = Console()
 
 Names = Annotated[list[str] | None, typer.Option(help="Several by commas or by repetition.")]
 DataDir = Annotated[
@@ -44,33 +30,6 @@ DataDir = Annotated[
 ]
 
 
-def main() -> None:
-    """Run the command; bad input is one line and exit code 2."""
-    try:
-        app(standalone_mode=True)
-    except StudyError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"quadfeat: error: {error}", markup=False, highlight=False
-        )
-        raise SystemExit(2) from None
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"quadfeat {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
-    ] = False,
-) -> None:
-    """Random features by quadrature rules."""
-
-
-@app.command()
 def study(
     experiment: Annotated[
         str, typer.Argument(help=f"{', '.join(EXPERIMENTS)}, or all.", show_default=True)
@@ -105,27 +64,20 @@ def study(
     folder = str(data_dir.resolve()) if data_dir else None
     effort = replace(FULL if full else QUICK, seed=seed, data_dir=folder)
     store = runner.Store(out, effort)
-    n_jobs = _jobs(jobs)
+    n_jobs = check_jobs(jobs)
     try:
         outcomes = _run(cells, runner.run(cells, effort, store, n_jobs))
     except KeyboardInterrupt:
         console.print("\nstopped; what is finished is kept: run the same command to go on")
         raise SystemExit(130) from None
-    about = {"command": runner.command_line(), "seed": seed, "configuration": store.fingerprint}
+    about = {"command": command_line(), "seed": seed, "configuration": store.fingerprint}
     _write(outcomes, store, {**about, **runner.provenance(outcomes), "jobs": n_jobs})
 
 
 def _run(cells: Sequence[Cell], running: Iterable[runner.Outcome]) -> list[runner.Outcome]:
     """Return all outcomes in the order of the plan, with a bar while they come."""
     found: dict[Cell, runner.Outcome] = {}
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
+    with progress_bar() as progress:
         bar = progress.add_task("study", total=len(cells))
         for outcome in running:
             found[outcome.cell] = outcome
@@ -163,21 +115,12 @@ def _print_summary(tables: dict[str, pd.DataFrame]) -> None:
         errors = tables["kernel-error"]
         best = summary.winners(errors)
         narrow = [name for name in best.columns if name not in ("second / best", "B / best")]
-        _print_table("Smallest error of the kernel", best[narrow])
+        print_table("Smallest error of the kernel", best[narrow])
         known = summary.agreement(errors)
         if len(known):
-            _print_table("Agreement with the published errors", known)
+            print_table("Agreement with the published errors", known)
     if "walltime" in tables:
-        _print_table("Growth with the width, d^", summary.exponents(tables["walltime"]))
-
-
-def _print_table(title: str, frame: pd.DataFrame) -> None:
-    table = Table(title=title, title_justify="left")
-    for name in frame.columns:
-        table.add_column(str(name))
-    for row in frame.itertuples(index=False):
-        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row))
-    console.print(table)
+        print_table("Growth with the width, d^", summary.exponents(tables["walltime"]))
 
 
 @data_app.command("list")
@@ -223,12 +166,6 @@ def _data_dir(given: Path | None) -> Path | None:
         what = "is not a folder" if folder.exists() else "does not exist"
         raise StudyError(f"data folder '{folder}' {what}: name one with .npz files, or none.")
     return folder
-
-
-def _jobs(jobs: int) -> int:
-    if jobs == 0 or jobs < -1:
-        raise StudyError(f"--jobs {jobs} is not valid: give a positive number, or -1.")
-    return jobs if jobs > 0 else os.cpu_count() or 1
 
 
 def _split(names: list[str] | None) -> list[str]:

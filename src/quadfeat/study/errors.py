@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quadfeat._validation import did_you_mean
+from quadfeat.reporting.errors import CommandError
 
 
-class StudyError(ValueError):
+class StudyError(CommandError):
     """Bad input to a study; the message is one line that names the way out."""
 
 

@@ -7,21 +7,20 @@ import hashlib
 import io
 import os
 import shutil
-import tempfile
 import urllib.request
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from sklearn.datasets import fetch_openml, load_svmlight_files
 
 from quadfeat._validation import Array
+from quadfeat.reporting.files import atomic_write
 from quadfeat.study.errors import StudyError
 
 CHUNK = 1 << 16
@@ -188,21 +187,6 @@ def check_digest(path: Path, content: bytes, sha256: str | None) -> None:
 
 def _digest_path(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
-
-
-@contextmanager
-def atomic_write(path: Path) -> Iterator[Any]:
-    """Open a file that takes its name only when all is written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def power_plant(contents: list[bytes]) -> tuple[Array, Array]:

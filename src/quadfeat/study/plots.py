@@ -2,48 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from io import BytesIO
-from typing import Any, Literal
+from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from quadfeat.reporting.drawing import INK, Theme, finish, log_axis, theme
 from quadfeat.study.experiments import EXACT, HEADLINE
 from quadfeat.study.methods import KERNELS, METHODS, RBF_SAMPLER
-
-Theme = Literal["light", "dark"]
-INK = {"light": "#1a1a1a", "dark": "#e8e8e8"}
-FAINT = {"light": "#d9d9d9", "dark": "#444444"}
-
-
-@contextmanager
-def theme(name: Theme) -> Iterator[None]:
-    """Draw on a background that is not drawn, in ink that can be read on it."""
-    settings: Any = {
-        "font.size": 10,
-        "text.color": INK[name],
-        "axes.labelcolor": INK[name],
-        "axes.edgecolor": INK[name],
-        "axes.titlesize": 10,
-        "xtick.color": INK[name],
-        "ytick.color": INK[name],
-        "grid.color": FAINT[name],
-        "axes.grid": True,
-        "grid.linewidth": 0.5,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.facecolor": "none",
-        "figure.facecolor": "none",
-        "savefig.facecolor": "none",
-        "legend.frameon": False,
-        "svg.hashsalt": "quadfeat",
-    }
-    with mpl.rc_context(settings):
-        yield
 
 
 def _style(method: str, ink: str) -> dict[str, Any]:
@@ -79,25 +45,6 @@ def _grid(table: pd.DataFrame, what: str) -> tuple[Figure, list[tuple[Any, pd.Da
     return figure, list(zip(axes.ravel(), parts, strict=True))
 
 
-def _log_axis(axis: Any) -> None:
-    """Label a logarithmic axis by plain numbers, few enough to read."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _finish(figure: Figure) -> Figure:
-    """Put one legend of all methods on top."""
-    handles: dict[str, Any] = {}
-    for ax in figure.axes:
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    top = 0.55 / figure.get_figheight()
-    figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=6, fontsize=9)
-    figure.tight_layout(rect=(0, 0, 1, 1 - top))
-    return figure
-
-
 def kernel_error(table: pd.DataFrame, name: Theme) -> Figure:
     """Relative error of the kernel against n, with 95 % bands, a row for each data set."""
     with theme(name):
@@ -124,9 +71,9 @@ def kernel_error(table: pd.DataFrame, name: Theme) -> Figure:
                     label="published B",
                 )
             ax.set_yscale("log")
-            _log_axis(ax.yaxis)
+            log_axis(ax.yaxis)
             ax.set_xticks(range(1, 6))
-        return _finish(figure)
+        return finish(figure)
 
 
 def accuracy(table: pd.DataFrame, name: Theme) -> Figure:
@@ -149,7 +96,7 @@ def accuracy(table: pd.DataFrame, name: Theme) -> Figure:
                     **style,
                 )
             ax.set_xticks(sorted(set(part["n"]) - {0}))
-        return _finish(figure)
+        return finish(figure)
 
 
 def walltime(rows: pd.DataFrame, name: Theme) -> Figure:
@@ -169,12 +116,4 @@ def walltime(rows: pd.DataFrame, name: Theme) -> Figure:
             ax.set_xticks(sorted(set(rows["d"])), [str(d) for d in sorted(set(rows["d"]))])
             ax.set_xlabel("width d (4 (d + 1) features)")
             ax.set_ylabel(label)
-        return _finish(figure)
-
-
-def render(figure: Figure, kind: str) -> bytes:
-    """Return a figure as a file of this kind."""
-    file = BytesIO()
-    metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
-    figure.savefig(file, format=kind, dpi=150, metadata=metadata)
-    return file.getvalue()
+        return finish(figure)

@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
+from quadfeat.reporting import page
+from quadfeat.reporting.drawing import Picture
 from quadfeat.study import plots, summary
 from quadfeat.study.experiments import HEADLINE
 from quadfeat.study.methods import KERNELS, METHODS, RBF_SAMPLER
 from quadfeat.study.runner import Outcome
 
+TITLE = "quadfeat: the study"
+HEADING = "Quadrature-based features, studied again"
+INTRODUCTION = (
+    "The experiments of <cite>Quadrature-based features for kernel approximation</cite> "
+    "(Munkhoeva, Kapushev,\nBurnaev, Oseledets, 2018), run by quadfeat on this machine."
+)
+
 TIE = 1.02  # ratio of errors below which the first has not really won
-
-Draw = Callable[[pd.DataFrame, plots.Theme], Figure]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure of the report and what it is drawn from."""
-
-    name: str
-    title: str
-    caption: str
-    draw: Draw
-    table: pd.DataFrame
-    _drawn: dict[plots.Theme, Figure] = field(default_factory=dict)
-
-    def figure(self, theme: plots.Theme) -> Figure:
-        """Return the figure, drawn when first asked for."""
-        if theme not in self._drawn:
-            self._drawn[theme] = self.draw(self.table, theme)
-        return self._drawn[theme]
-
-    def render(self, theme: plots.Theme, kind: str) -> bytes:
-        """Return the figure as a file."""
-        return plots.render(self.figure(theme), kind)
 
 
 def pictures(tables: dict[str, pd.DataFrame]) -> list[Picture]:
@@ -90,30 +71,22 @@ def build(outcomes: Sequence[Outcome], drawn: Sequence[Picture], about: dict[str
     """Return the page."""
     by_name = {picture.name: picture.table for picture in drawn}
     body = [_headlines(by_name, outcomes)]
-    body += [_figure(picture, about["command"]) for picture in drawn]
+    body += [page.figure(picture, about["command"]) for picture in drawn]
     if "kernel-error" in by_name:
         body += _kernel_error_tables(by_name["kernel-error"])
     if "accuracy" in by_name:
-        best = _table(summary.best_scores(by_name["accuracy"]))
-        body.append(_section("The best map against the exact machine", best))
+        best = page.table(summary.best_scores(by_name["accuracy"]))
+        body.append(page.section("The best map against the exact machine", best))
         note = "<p>Converged is the share of machines that met their tolerance.</p>"
-        body.append(_section("Accuracy, cell by cell", note + _table(by_name["accuracy"])))
+        body.append(page.section("Accuracy, cell by cell", note + page.table(by_name["accuracy"])))
     if "walltime" in by_name:
-        body.append(_section("Complexity, claimed and measured", _complexity(by_name["walltime"])))
-    body.append(_section("The methods", _table(_methods())))
-    body.append(_section("What was not run, and why", _left_out(outcomes)))
-    body.append(_section("Where this ran, and how to run it again", _provenance(about)))
-    return _asset("page.html").format(
-        style=_asset("page.css"), script=_asset("page.js"), body="\n".join(body)
-    )
-
-
-def _asset(name: str) -> str:
-    return files("quadfeat.study").joinpath(name).read_text(encoding="utf-8")
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>\n{content}</section>"
+        body.append(
+            page.section("Complexity, claimed and measured", _complexity(by_name["walltime"]))
+        )
+    body.append(page.section("The methods", page.table(_methods())))
+    body.append(page.section("What was not run, and why", _left_out(outcomes)))
+    body.append(page.section("Where this ran, and how to run it again", page.provenance(about)))
+    return page.build(TITLE, HEADING, INTRODUCTION, body)
 
 
 def _headlines(tables: dict[str, pd.DataFrame], outcomes: Sequence[Outcome]) -> str:
@@ -163,24 +136,7 @@ def _headlines(tables: dict[str, pd.DataFrame], outcomes: Sequence[Outcome]) -> 
         lines.append(f"<b>{failed} cell(s) failed</b>: see the list below.")
     if not lines:
         lines.append("Too few methods were run to compare them: see the tables.")
-    items = "".join(f"<li>{line}</li>" for line in lines)
-    return f"<section class='summary'><h2>In short</h2><ul>{items}</ul></section>"
-
-
-def _figure(picture: Picture, command: str) -> str:
-    light, dark = (
-        "data:image/svg+xml;base64," + base64.b64encode(picture.render(theme, "svg")).decode()
-        for theme in ("light", "dark")
-    )
-    return (
-        f"<section><h2>{escape(picture.title)}</h2>\n<figure><div class='scroll'><picture>"
-        f"<source media='screen and (prefers-color-scheme: dark)' srcset='{dark}'>"
-        f"<img class='plot' src='{light}' alt='{escape(picture.caption, quote=True)}'>"
-        "</picture></div>"
-        f"<figcaption>{escape(picture.caption)} Get it again by <code>{escape(command)}</code>; "
-        f"rows: <code>{picture.name}.csv</code>; figure: <code>{picture.name}.png</code>, "
-        "<code>.svg</code>, <code>.pdf</code>.</figcaption></figure></section>"
-    )
+    return page.summary(lines)
 
 
 def _kernel_error_tables(table: pd.DataFrame) -> list[str]:
@@ -188,20 +144,24 @@ def _kernel_error_tables(table: pd.DataFrame) -> list[str]:
     best = summary.winners(table)
     if len(best):
         text = "<p>Errors at equal n, in geometric mean over the n that all methods ran.</p>"
-        parts.append(_section("Who wins where", text + _table(best)))
+        parts.append(page.section("Who wins where", text + page.table(best)))
     known = table[table["published"].notna()]
     if len(known):
         text = f"<p>Published: {escape(summary.CITATION)}. A cell agrees within three combined "
         text += "standard errors: ours (widened where draws are few), theirs, and the spread over "
         text += "the choice of rows, which the authors drew once.</p>"
         said = "".join(f"<li>{escape(remark)}</li>" for remark in summary.remarks(table))
-        text += _table(summary.agreement(table)) + f"<ul>{said}</ul>"
-        parts.append(_section("Agreement with the published errors", text))
+        text += page.table(summary.agreement(table)) + f"<ul>{said}</ul>"
+        parts.append(page.section("Agreement with the published errors", text))
         columns = ["dataset", "kernel", "method", "n", "mean", "se", "sd_maps", "sd_rows"]
         columns += ["published", "z", "verdict"]
-        parts.append(_section("Ours and the published, cell by cell", _table(known[columns])))
+        parts.append(
+            page.section("Ours and the published, cell by cell", page.table(known[columns]))
+        )
     columns = ["dataset", "kernel", "method", "n", "mean", "low", "high", "sd_maps", "sd_rows"]
-    parts.append(_section("Error of the kernel, cell by cell", _table(table[[*columns, "runs"]])))
+    parts.append(
+        page.section("Error of the kernel, cell by cell", page.table(table[[*columns, "runs"]]))
+    )
     return parts
 
 
@@ -224,7 +184,7 @@ def _complexity(rows: pd.DataFrame) -> str:
     )
     text = "<p>For 4 (d + 1) features of one row; fitted to the widths given. Random features are "
     text += "bound by memory, not arithmetic, where their matrix leaves the caches.</p>"
-    return text + _table(table)
+    return text + page.table(table)
 
 
 def _methods() -> pd.DataFrame:
@@ -255,37 +215,4 @@ def _left_out(outcomes: Sequence[Outcome]) -> str:
     table = pd.DataFrame(rows)
     keys = ["experiment", "data set", "kernel", "method", "reason"]
     grouped = table.groupby(keys, sort=False)["n"].apply(lambda n: ", ".join(map(str, n)))
-    return _table(grouped.reset_index())
-
-
-def _provenance(about: dict[str, Any]) -> str:
-    rows = "".join(
-        f"<tr><th scope='row'>{escape(str(key))}</th><td>{escape(str(value))}</td></tr>"
-        for key, value in about.items()
-    )
-    return f"<div class='scroll'><table>{rows}</table></div>"
-
-
-def _table(table: pd.DataFrame) -> str:
-    """Return a table that the reader can sort by a click on a column's head."""
-    head = "".join(
-        f"<th scope='col' aria-sort='none'><button>{escape(str(name))}</button></th>"
-        for name in table.columns
-    )
-    body = "".join(
-        "<tr>" + "".join(_entry(value) for value in row) + "</tr>"
-        for row in table.itertuples(index=False)
-    )
-    return (
-        "<div class='scroll'><table class='sortable'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def _entry(value: Any) -> str:
-    if isinstance(value, (float, np.floating)):
-        text = "" if np.isnan(value) else f"{value:.3g}"
-        return f"<td class='number' data-value='{value!r}'>{text}</td>"
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return f"<td class='number' data-value='{value}'>{value}</td>"
-    return f"<td>{escape(str(value))}</td>"
+    return page.table(grouped.reset_index())

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import platform
 import re
-import shlex
-import sys
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
-from itertools import islice
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait as wait_for
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import scipy
-import sklearn
 from threadpoolctl import threadpool_limits
 
 import quadfeat
+from quadfeat.reporting.files import atomic_write
+from quadfeat.reporting.machine import machine
+from quadfeat.reporting.processes import run_in_processes
 from quadfeat.study.data import signature
 from quadfeat.study.errors import StudyError
 from quadfeat.study.experiments import EXPERIMENTS, Cell, Effort, Row, Skipped
-from quadfeat.study.fetch import atomic_write
 
 
 @dataclass(frozen=True)
@@ -150,38 +139,12 @@ def run(cells: Sequence[Cell], effort: Effort, store: Store, jobs: int) -> Itera
 
 def _run_in_processes(cells: Sequence[Cell], effort: Effort, jobs: int) -> Iterator[Outcome]:
     """Yield outcomes from worker processes; one that dies costs only the cells it was running."""
-    waiting = iter(cells)
-    while batch := list(islice(waiting, jobs)):
-        context = get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_die_with_parent) as pool:
-            running: dict[Future[Outcome], Cell] = {
-                pool.submit(run_cell, cell, effort): cell for cell in batch
-            }
-            broken = False
-            while running:
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    cell = running.pop(future)
-                    try:
-                        yield future.result()
-                    except BrokenProcessPool:
-                        broken = True
-                        yield Outcome(cell, failed="its process died: out of memory?")
-                    following = None if broken else next(waiting, None)
-                    if following is not None:
-                        running[pool.submit(run_cell, following, effort)] = following
-
-
-def _die_with_parent() -> None:
-    """End this process when the one that started it is gone, even if that was killed."""
-    parent = parent_process()
-    assert parent is not None  # this is a worker
-
-    def watch() -> None:
-        wait_for([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    return run_in_processes(
+        partial(run_cell, effort=effort),
+        cells,
+        jobs,
+        lambda cell: Outcome(cell, failed="its process died: out of memory?"),
+    )
 
 
 def fingerprint(effort: Effort) -> str:
@@ -189,31 +152,6 @@ def fingerprint(effort: Effort) -> str:
     content = {key: value for key, value in asdict(effort).items() if key != "data_dir"}
     text = json.dumps([content, quadfeat.__version__], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-@lru_cache(maxsize=1)
-def machine() -> dict[str, Any]:
-    """Return what cells run on here, to be kept with their rows."""
-    return {
-        "quadfeat": quadfeat.__version__,
-        "core": quadfeat._core.CORE,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit_learn": sklearn.__version__,
-        "cpu": _cpu(),
-        "processors": os.cpu_count(),
-        "threads": 1,
-    }
-
-
-def _cpu() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            found = re.search(r"^model name\s*:\s*(.+)$", file.read(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found.group(1).strip() if found else platform.processor() or platform.machine()
 
 
 def tables(outcomes: Sequence[Outcome]) -> dict[str, pd.DataFrame]:
@@ -235,9 +173,3 @@ def provenance(outcomes: Sequence[Outcome]) -> dict[str, str]:
     if not found:
         return {key: str(value) for key, value in machine().items()}
     return {key: " and ".join(values) for key, values in found.items()}
-
-
-def command_line() -> str:
-    """Return the command that reproduces this run."""
-    folder = "QUADFEAT_DATA=... " if os.environ.get("QUADFEAT_DATA") else ""
-    return folder + shlex.join(["quadfeat", *sys.argv[1:]])

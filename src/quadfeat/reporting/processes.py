@@ -1,0 +1,66 @@
+"""Work shared out to processes that neither outlive the command nor take it down with them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.connection import wait as wait_for
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def run_in_processes(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    jobs: int,
+    died: Callable[[Item], Result],
+) -> Iterator[Result]:
+    """Yield results as they come; a process that dies costs only the items it was running.
+
+    What those are worth says ``died``. A caller that is interrupted does not wait for what runs.
+    """
+    waiting = iter(items)
+    others = active_children()
+    while batch := list(islice(waiting, jobs)):
+        context = get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_serve_parent) as pool:
+            running: dict[Future[Result], Item] = {pool.submit(work, item): item for item in batch}
+            broken = False
+            try:
+                while running:
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        item = running.pop(future)
+                        try:
+                            yield future.result()
+                        except BrokenProcessPool:
+                            broken = True
+                            yield died(item)
+                        following = [] if broken else list(islice(waiting, 1))
+                        running.update((pool.submit(work, item), item) for item in following)
+            except BaseException:
+                for child in active_children():
+                    if child not in others:
+                        child.terminate()
+                raise
+
+
+def _serve_parent() -> None:
+    """Leave Ctrl-C to the process that started this one, and end when that is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None  # this is a worker
+
+    def watch() -> None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
