@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,13 +26,16 @@ def run_in_processes(
     """Yield results as they come; a process that dies costs only the items it was running.
 
     What those are worth says ``died``. A caller that is interrupted does not wait for what runs.
+    ``work`` is sent to each process once, so it may carry data.
     """
     waiting = iter(items)
     others = active_children()
     while batch := list(islice(waiting, jobs)):
         context = get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_serve_parent) as pool:
-            running: dict[Future[Result], Item] = {pool.submit(work, item): item for item in batch}
+        with ProcessPoolExecutor(
+            jobs, mp_context=context, initializer=_serve_parent, initargs=(work,)
+        ) as pool:
+            running: dict[Future[Result], Item] = {pool.submit(_do, item): item for item in batch}
             broken = False
             try:
                 while running:
@@ -45,7 +48,7 @@ def run_in_processes(
                             broken = True
                             yield died(item)
                         following = [] if broken else list(islice(waiting, 1))
-                        running.update((pool.submit(work, item), item) for item in following)
+                        running.update((pool.submit(_do, item), item) for item in following)
             except BaseException:
                 for child in active_children():
                     if child not in others:
@@ -53,8 +56,17 @@ def run_in_processes(
                 raise
 
 
-def _serve_parent() -> None:
+_work: Callable[[Any], Any]  # of a worker
+
+
+def _do(item: Any) -> Any:
+    return _work(item)
+
+
+def _serve_parent(work: Callable[[Any], Any]) -> None:
     """Leave Ctrl-C to the process that started this one, and end when that is gone."""
+    global _work
+    _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None  # this is a worker

@@ -13,10 +13,11 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
+from quadfeat.reporting.errors import check_names
 from quadfeat.reporting.machine import command_line
 from quadfeat.reporting.terminal import check_jobs, console, print_table, progress_bar
 from quadfeat.study import data, digest, fetch, report, runner, summary
-from quadfeat.study.errors import StudyError, check_names
+from quadfeat.study.errors import StudyError
 from quadfeat.study.experiments import EXPERIMENTS, FULL, QUICK, Cell
 from quadfeat.study.methods import KERNELS, METHODS
 from quadfeat.study.plan import default_datasets, plan

@@ -20,8 +20,9 @@ import sklearn
 from sklearn import datasets
 
 from quadfeat._validation import Array, Float64Array
+from quadfeat.reporting.errors import check_names
 from quadfeat.study import fetch
-from quadfeat.study.errors import StudyError, check_names
+from quadfeat.study.errors import StudyError
 
 Task = Literal["classification", "regression"]
 

@@ -1,0 +1,6 @@
+"""What kernel, rule and number of features suit a table: ``quadfeat compare``.
+
+Needs ``pip install 'quadfeat[study]'``. A table is read and sorted out (``reading``, ``columns``,
+``table``); contestants are scored in cells, each a pure function of its configuration
+(``contest``); all that comes after reads nothing but rows (``verdict``, ``snippet``, ``report``).
+"""
