@@ -8,12 +8,14 @@ import typer
 from rich.console import Console
 
 from quadfeat import __version__
+from quadfeat.compare.cli import compare
 from quadfeat.reporting.errors import CommandError
 from quadfeat.study.cli import data_app, study
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Random features by quadrature rules."
 )
+app.command()(compare)
 app.command()(study)
 app.add_typer(data_app, name="data")
 

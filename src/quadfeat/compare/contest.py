@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -59,11 +59,6 @@ class Cell:
     kernel: Kernel | None = None
     n_components: int = 0
     rule: str = DEFAULT_RULE
-
-    def __str__(self) -> str:
-        parts = [self.contestant, f"fold {self.fold}"]
-        parts += [f"D = {self.n_components}"] if self.n_components else []
-        return f"{self.stage}: {', '.join(parts)}"
 
 
 @dataclass(frozen=True)
@@ -171,17 +166,17 @@ def contest_cells(problem: Problem, kernel: Kernel, gaussian: Gaussian, rule: st
     kernels = {OURS: kernel, NYSTROEM: kernel, RBF_SAMPLER: gaussian}
     cells = []
     for fold in range(problem.folds):
-        cells += [Cell("contest", name, fold) for name in (GUESS, LINEAR)]
+        cells += [Cell("contest", who, fold) for who in (GUESS, LINEAR)]
         cells.append(Cell("contest", EXACT, fold, kernel))
         cells += [
-            Cell("contest", name, fold, kernels[name], columns, rule if name == OURS else "")
+            Cell("contest", who, fold, kernels[who], columns, rule if who == OURS else "")
             for columns in reversed(ladder(problem))
-            for name in MAPS
+            for who in MAPS
         ]
     return cells
 
 
-def run(problem: Problem, cells: Sequence[Cell], jobs: int) -> Iterator[Row]:
+def run(problem: Problem, cells: Sequence[Cell], jobs: int) -> Generator[Row, None, None]:
     """Yield a row for each cell as it finishes."""
     work = partial(run_cell, problem)
     if jobs == 1:
@@ -204,14 +199,19 @@ def run_cell(problem: Problem, cell: Cell) -> Row:
             return _row(cell, failed=text if len(text) <= 200 else f"{text[:200]} ...")
 
 
+NAME = ("stage", "contestant", "kernel", "rule", "D", "fold")  # what tells rows apart
+
+
+def name(cell: Cell) -> tuple[Any, ...]:
+    """Return what tells the row of a cell from all others."""
+    kernel = "" if cell.kernel is None else repr(cell.kernel)
+    rule = cell.rule if cell.contestant == OURS else ""
+    return cell.stage, cell.contestant, kernel, rule, cell.n_components, cell.fold
+
+
 def _row(cell: Cell, **found: Any) -> Row:
     return {
-        "stage": cell.stage,
-        "contestant": cell.contestant,
-        "kernel": "" if cell.kernel is None else repr(cell.kernel),
-        "rule": cell.rule if cell.contestant == OURS else "",
-        "D": cell.n_components,
-        "fold": cell.fold,
+        **dict(zip(NAME, name(cell), strict=True)),
         "score": np.nan,
         "kernel_error": np.nan,
         "fit_seconds": np.nan,

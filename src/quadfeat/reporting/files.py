@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from quadfeat.reporting.errors import CommandError
+
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Any]:
@@ -23,3 +25,12 @@ def atomic_write(path: Path) -> Iterator[Any]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all."""
+    try:
+        with atomic_write(path) as file:
+            file.write(content)
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror or error}.") from error

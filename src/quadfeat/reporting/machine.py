@@ -42,7 +42,7 @@ def _cpu() -> str:
     return found.group(1).strip() if found else platform.processor() or platform.machine()
 
 
-def command_line() -> str:
-    """Return the command that reproduces this run."""
-    folder = "QUADFEAT_DATA=... " if os.environ.get("QUADFEAT_DATA") else ""
-    return folder + shlex.join(["quadfeat", *sys.argv[1:]])
+def command_line(*variables: str) -> str:
+    """Return the command that reproduces this run, and which variables it heeds are set."""
+    given = "".join(f"{name}=... " for name in variables if os.environ.get(name))
+    return given + shlex.join(["quadfeat", *sys.argv[1:]])

@@ -23,3 +23,17 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+// Copy the code beside a button; where the browser does not allow that, select it.
+for (const button of document.querySelectorAll("button.copy")) {
+  button.addEventListener("click", async () => {
+    const code = button.parentElement.querySelector("code");
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      button.textContent = "Selected: press Ctrl-C";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+}

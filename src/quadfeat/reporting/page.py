@@ -58,6 +58,14 @@ def figure(picture: Picture, command: str) -> str:
     )
 
 
+def code(text: str) -> str:
+    """Return lines of code with a button that copies them."""
+    return (
+        "<div class='code'><button class='copy'>Copy</button>"
+        f"<pre><code>{escape(text)}</code></pre></div>"
+    )
+
+
 def provenance(about: dict[str, Any]) -> str:
     """Return what ran where, a row for each."""
     rows = "".join(

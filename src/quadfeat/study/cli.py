@@ -71,7 +71,11 @@ def study(
     except KeyboardInterrupt:
         console.print("\nstopped; what is finished is kept: run the same command to go on")
         raise SystemExit(130) from None
-    about = {"command": command_line(), "seed": seed, "configuration": store.fingerprint}
+    about = {
+        "command": command_line("QUADFEAT_DATA"),
+        "seed": seed,
+        "configuration": store.fingerprint,
+    }
     _write(outcomes, store, {**about, **runner.provenance(outcomes), "jobs": n_jobs})
 
 
