@@ -152,8 +152,8 @@ def recommendation(found: Findings) -> list[str]:
             lines[0] += " It has the highest score of all."
         else:
             lines[0] += (
-                f" The highest score, of {best[0]} with D = {best[1]}, is {found.scored(best)}: "
-                f"not more than one standard error above {_gap(found, best, chosen)}."
+                f" That is within one standard error of the highest score, "
+                f"{found.scored(best)} by {best[0]} with D = {best[1]}."
             )
         lines.append("Your table does not need a kernel: features only cost time here.")
     elif best == chosen:
@@ -239,7 +239,8 @@ def _in_equal_time(found: Findings) -> list[str]:
         return []
     ours = found.verdict.ours
     seconds, score = timed.loc[OURS, "seconds"], found.entry(ours)["score"]
-    return [f"In the {seconds:.2g} s that take quadfeat to {score:.4f}, {' and '.join(parts)}."]
+    what = f"In the {seconds:.2g} s in which quadfeat reaches {score:.4f}"
+    return [f"{what}, {' and '.join(parts)}."]
 
 
 def equal_size_table(found: Findings) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 import zipfile
 from dataclasses import dataclass
@@ -76,8 +77,8 @@ def _read_csv(path: Path, target: str | None) -> Source:
         frame = _csv(path, options)
         remarks.append(f"Entries {UNKNOWN!r} are read as missing.")
     name = _check_target(path, frame, target)
-    given = "".join(f", {key}={value!r}" for key, value in options.items())
-    code = [f"table = pd.read_csv({path.name!r}{given})"]
+    given = "".join(f", {key}={quoted(value)}" for key, value in options.items())
+    code = [f"table = pd.read_csv({quoted(path.name)}{given})"]
     return Source(frame, name, code, remarks)
 
 
@@ -112,7 +113,7 @@ def _read_parquet(path: Path, target: str | None) -> Source:
     frame.columns = [str(name) for name in frame.columns]
     name = _check_target(path, frame, target)
     # An index would be no column of the pasted code either.
-    code = [f"table = pd.read_parquet({path.name!r})"]
+    code = [f"table = pd.read_parquet({quoted(path.name)})"]
     return Source(frame.reset_index(drop=True), name, code, [])
 
 
@@ -143,9 +144,9 @@ def _read_npz(path: Path, target: str) -> Source:
     if target in frame:
         raise CommandError(f"{path}: the columns of X are called x0, x1, ...: rename {target!r}.")
     code = [
-        f"archive = np.load({path.name!r})",
+        f"archive = np.load({quoted(path.name)})",
         'table = pd.DataFrame(archive["X"]).add_prefix("x")',
-        f"table[{target!r}] = archive[{target!r}]",
+        f"table[{quoted(target)}] = archive[{quoted(target)}]",
     ]
     return Source(frame.assign(**{target: y}), target, code, [])
 
@@ -167,6 +168,11 @@ def _check_target(path: Path, frame: pd.DataFrame, target: str | None) -> str:
     if frame.shape[1] == 1:
         raise CommandError(f"{path} has no column but {target!r}: there is nothing to learn from.")
     return target
+
+
+def quoted(text: str) -> str:
+    """Return a string as code, in double quotes."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _one_line(error: Exception) -> str:

@@ -90,6 +90,7 @@ def load(
     frame, name, remarks = source.frame, source.target, list(source.remarks)
     if len(frame) == 0:
         raise CommandError(f"{path} has no rows.")
+    columns = sort_out(frame.drop(columns=name))
     has_target = frame[name].notna()
     if not has_target.any():
         raise CommandError(f"target {name!r} is missing in all {len(frame)} rows: name another.")
@@ -98,7 +99,6 @@ def load(
         remarks.append(f"{without} rows without a target are left out.")
         frame = frame[has_target]
     _check_rows(path, frame, folds)
-    columns = sort_out(frame.drop(columns=name))
     if not named(columns, "number", "date", "words"):
         why = "; ".join(f"{column.name}: {column.treatment}" for column in columns)
         raise CommandError(f"{path} has no column to learn from ({why}).")

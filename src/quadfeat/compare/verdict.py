@@ -1,7 +1,9 @@
-"""From rows to a choice: what is as good as the best, and what is the cheapest of that.
+"""From rows to a choice: what comes near the best, and what is the cheapest of that.
 
-Two contestants are compared fold by fold, on the same rows: one is *as good* as another if the
-mean of the differences is not below zero by more than its standard error.
+What to use is chosen by the one-standard-error rule: the highest of many scores is high by
+chance, too, so that whatever comes within one standard error of it will do, and the
+simplest of that is taken. Two contestants are compared fold by fold, on the same rows: one is better
+if the mean of its differences is above zero by more than its standard error.
 """
 
 from __future__ import annotations
@@ -39,12 +41,12 @@ class Verdict:
     Attributes
     ----------
     key : tuple of str and int
-        The contestant and its number of features: the plain linear model if that is as good as
-        the best, otherwise the smallest number with which a contestant is, the cheapest first.
+        The contestant and its number of features: the plain linear model if that comes near the
+        best, otherwise the smallest number with which a contestant does, the cheapest first.
     best : tuple of str and int
         The one with the highest mean score.
     ours : tuple of str and int
-        The smallest number of features with which quadfeat is as good as with any.
+        The smallest number of features with which quadfeat comes near its best.
     """
 
     key: Key
@@ -126,18 +128,16 @@ def decide(scores: pd.DataFrame) -> Verdict:
     )
     candidates = [*(key for key in scores.columns if key[0] == LINEAR), *maps]
     best = max(candidates, key=lambda key: float(scores[key].mean()))
-    key = _first_as_good(scores, candidates, best)
+    key = _first_near(scores, candidates, best)
     ours = [candidate for candidate in maps if candidate[0] == OURS]
     our_best = max(ours, key=lambda key: float(scores[key].mean()))
-    return Verdict(key, best, _first_as_good(scores, ours, our_best))
+    return Verdict(key, best, _first_near(scores, ours, our_best))
 
 
-def _first_as_good(scores: pd.DataFrame, candidates: list[Key], best: Key) -> Key:
-    for candidate in candidates:
-        gap = difference(scores, candidate, best)
-        if gap.mean >= -gap.error:
-            return candidate
-    return best
+def _first_near(scores: pd.DataFrame, candidates: list[Key], best: Key) -> Key:
+    """Return the first that is within one standard error of the best."""
+    least = float(scores[best].mean()) - _standard_error(scores[best])
+    return next(key for key in candidates if float(scores[key].mean()) >= least)
 
 
 def equal_time(table: pd.DataFrame, ours: Key) -> pd.DataFrame:
