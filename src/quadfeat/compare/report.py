@@ -129,6 +129,7 @@ def _protocol(found: Findings) -> str:
         "ridge regression, whose penalty is chosen for each contestant and fold among "
         f"{penalties} on training rows that are held out; the time of that choice is part of the "
         "time to train. Every fit runs on one thread, several side by side. "
+        "What to use is the simplest that comes within one standard error of the highest score. "
         "A contestant is called better or worse if the mean of its differences, fold by fold, is "
         "farther from zero than one standard error: with few folds, such a difference "
         "may still be chance. The kernel was chosen on the same rows, which favours "

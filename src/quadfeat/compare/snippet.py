@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from quadfeat.compare.columns import MOST_CATEGORIES, ORIGIN, named
 from quadfeat.compare.contest import DEFAULT_RULE, LINEAR, NYSTROEM, OURS, RBF_SAMPLER, Scoring
+from quadfeat.compare.reading import quoted
 from quadfeat.compare.table import Table
 from quadfeat.kernels import Gaussian, Kernel
 
@@ -38,7 +41,7 @@ def build(
         imports.add("import numpy as np")
     lines = list(table.code)
     if table.target_missing:
-        lines.append(f"table = table.dropna(subset=[{table.target!r}])")
+        lines.append(f"table = table.dropna(subset=[{quoted(table.target)}]).copy()")
     lines += _columns(table, numbers, words)
     missing = any(column.missing for column in columns if column.name in set(numbers))
     lines += _preparation(numbers, words, missing=missing, imports=imports)
@@ -46,11 +49,11 @@ def build(
     weight = ', class_weight="balanced"' if scoring == "balanced-accuracy" else ""
     steps = ["prepare", *([step] if step else []), f"{machine}(alpha={alpha:g}{weight})"]
     lines += _call("model = make_pipeline", steps)
-    lines.append(f"y = table[{table.target!r}]{_as_words(table)}")
-    stratify = ", stratify=y" if _can_stratify(table) else ""
+    lines.append(f"y = table[{quoted(table.target)}]{_as_words(table)}")
+    stratify = ["stratify=y"] if _can_stratify(table) else []
     lines += _call(
         "X_train, X_test, y_train, y_test = train_test_split",
-        ["table", "y", f"random_state={seed}{stratify}"],
+        ["table", "y", f"random_state={seed}", *stratify],
     )
     lines.append("print(model.fit(X_train, y_train).score(X_test, y_test))")
     plain = sorted(line for line in imports if line.startswith("import"))
@@ -70,11 +73,9 @@ def _as_words(table: Table) -> str:
 def _can_stratify(table: Table) -> bool:
     if table.task == "regression":
         return False
-    counts = dict.fromkeys(table.y.tolist(), 0)
-    for label in table.y.tolist():
-        counts[label] += 1
+    counts = np.unique(table.y, return_counts=True)[1]
     # A test set, which is a quarter of the rows, has to hold one of each.
-    return min(counts.values()) >= 2 and len(counts) <= len(table.y) // 4
+    return bool(counts.min() >= 2) and len(counts) <= len(table.y) // 4
 
 
 def _columns(table: Table, numbers: list[str], words: list[str]) -> list[str]:
@@ -83,7 +84,6 @@ def _columns(table: Table, numbers: list[str], words: list[str]) -> list[str]:
     dates = named(table.columns, "date")
     if dates:
         lines += _list("dates", dates)
-        # Older pandas assigns only to columns of the same type, so that these replace them.
         lines.append('moments = table[dates].apply(pd.to_datetime, format="ISO8601", utc=True)')
         lines.append(
             f'origin = pd.Timestamp("{ORIGIN.date()}", tz="UTC")',
@@ -121,8 +121,8 @@ def _preparation(
             scaler = "make_pipeline(imputer, StandardScaler())"
         parts.append(f"({scaler}, numbers)")
     if words:
-        options = f'handle_unknown="infrequent_if_exist", max_categories={MOST_CATEGORIES}'
-        lines += _call("encoder = OneHotEncoder", [options, "sparse_output=False"])
+        options = ['handle_unknown="infrequent_if_exist"', f"max_categories={MOST_CATEGORIES}"]
+        lines += _call("encoder = OneHotEncoder", [*options, "sparse_output=False"])
         parts.append("(encoder, words)")
     return [*lines, *_call("prepare = make_column_transformer", parts)]
 
@@ -147,14 +147,14 @@ def _map(
     imports.add(f"from quadfeat.kernels import {type(kernel).__name__}")
     if contestant == OURS:
         imports.add("from quadfeat import QuadratureFeatures")
-        chosen = "" if rule == DEFAULT_RULE else f"rule={rule!r}, "
+        chosen = "" if rule == DEFAULT_RULE else f"rule={quoted(rule)}, "
         return f"QuadratureFeatures({kernel!r}, {chosen}{size})"
     imports.add("from quadfeat.compare.nystroem import KernelNystroem")
     return f"KernelNystroem({kernel!r}, {size})"
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))
+    return ", ".join(map(quoted, names))
 
 
 def _list(variable: str, names: Sequence[str]) -> list[str]:
@@ -162,7 +162,10 @@ def _list(variable: str, names: Sequence[str]) -> list[str]:
     line = f"{variable} = [{_names(names)}]"
     if len(line) <= WIDTH:
         return [line]
-    return [f"{variable} = [", *(f"    {name!r}," for name in names), "]"]
+    inner = f"    {_names(names)}"
+    if len(inner) <= WIDTH:
+        return [f"{variable} = [", inner, "]"]
+    return [f"{variable} = [", *(f"    {quoted(name)}," for name in names), "]"]
 
 
 def _call(function: str, arguments: Sequence[str]) -> list[str]:
@@ -170,4 +173,7 @@ def _call(function: str, arguments: Sequence[str]) -> list[str]:
     line = f"{function}({', '.join(arguments)})"
     if len(line) <= WIDTH:
         return [line]
+    inner = f"    {', '.join(arguments)}"
+    if len(inner) <= WIDTH:
+        return [f"{function}(", inner, ")"]
     return [f"{function}(", *(f"    {argument}," for argument in arguments), ")"]

@@ -1,9 +1,9 @@
 """From rows to a choice: what comes near the best, and what is the cheapest of that.
 
 What to use is chosen by the one-standard-error rule: the highest of many scores is high by
-chance, too, so that whatever comes within one standard error of it will do, and the
-simplest of that is taken. Two contestants are compared fold by fold, on the same rows: one is better
-if the mean of its differences is above zero by more than its standard error.
+chance, too, so that whatever comes within one standard error of it will do, and the simplest
+of that is taken. Two contestants are compared fold by fold, on the same rows: one is better if
+the mean of its differences is above zero by more than its standard error.
 """
 
 from __future__ import annotations
