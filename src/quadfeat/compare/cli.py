@@ -179,9 +179,11 @@ def _write(found: Findings, folder: Path, about: dict[str, Any]) -> None:
 
 
 def _print(found: Findings, folder: Path) -> None:
-    print_table("At equal numbers of features", findings.equal_size_table(found))
+    print_table("At equal numbers of features D", findings.equal_size_table(found), found.formats)
     ours = found.verdict.ours[1]
-    print_table(f"In the time of quadfeat with D = {ours}", findings.equal_time_table(found))
+    print_table(
+        f"In the time of quadfeat with D = {ours}", findings.equal_time_table(found), found.formats
+    )
     _say("")
     for line in [*findings.recommendation(found), *findings.comparisons(found)]:
         _say(f"- {line}")

@@ -97,6 +97,11 @@ class Findings:
         return SCORES[self.problem.scoring]
 
     @property
+    def formats(self) -> dict[str, str]:
+        """How scores are written in tables."""
+        return {self.score_name: ".4f", "±": ".4f"}
+
+    @property
     def failed(self) -> pd.DataFrame:
         """The cells that failed; a rule that cannot serve a kernel has not."""
         return self.rows[(self.rows["failed"] != "") & (self.rows["stage"] != "rule")]
@@ -164,7 +169,7 @@ def recommendation(found: Findings) -> list[str]:
             f"score, {found.scored(best)} by {best[0]} with D = {best[1]}."
         )
     if chosen[0] != OURS:
-        lines.append(f"quadfeat at its best is {found.named(ours)}: {found.scored(ours)}.")
+        lines.append(f"Of quadfeat alone, it would be {found.named(ours)}: {found.scored(ours)}.")
     top = max(key[1] for key in found.scores.columns)
     if chosen[1] == top and top * 2 <= found.problem.n_train:
         lines.append(
@@ -176,7 +181,7 @@ def recommendation(found: Findings) -> list[str]:
 
 def _gap(found: Findings, one: Key, other: Key) -> str:
     gap = verdict.difference(found.scores, one, other)
-    return f"({gap.mean:+.4f} ± {gap.error:.4f}, fold by fold)"
+    return f"({gap.mean:+.4f} ± {gap.error:.4f})"
 
 
 def comparisons(found: Findings) -> list[str]:
@@ -211,7 +216,7 @@ def comparisons(found: Findings) -> list[str]:
             f"The exact kernel machine, trained on {part} {seen} rows, is {gap.words} quadfeat "
             f"{_gap(found, exact, ours)}"
         )
-        if part == "all" and gap.words == "better than":
+        if part == "all" and gap.words == "better than" and not found.source.sampled:
             line += ": with so few rows you can afford it"
         lines.append(line + ".")
     failed = found.failed
@@ -249,31 +254,21 @@ def equal_size_table(found: Findings) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "contestant": table["contestant"],
-            "D": ["" if size == 0 else size for size in table["D"]],
-            found.score_name: [f"{score:.4f}" for score in table["score"]],
-            "±": [f"{error:.4f}" for error in table["score_error"]],
-            "kernel error": [_number(value) for value in table["kernel_error"]],
-            "train, s": [_number(value) for value in table["fit_seconds"]],
-            "predict, ms / 1000 rows": [
-                _number(1e6 * seconds / rows)
-                for seconds, rows in zip(table["predict_seconds"], table["test_rows"], strict=True)
-            ],
+            "D": table["D"].astype(object).where(table["D"] > 0, ""),
+            found.score_name: table["score"],
+            "±": table["score_error"],
+            "kernel error": table["kernel_error"],
+            "train, s": table["fit_seconds"],
+            "predict, ms / 1000 rows": 1e6 * table["predict_seconds"] / table["test_rows"],
         }
     )
 
 
 def equal_time_table(found: Findings) -> pd.DataFrame:
     """Return what each reaches in equal time, for readers."""
-    table = found.equal_time
-    return pd.DataFrame(
-        {
-            "contestant": table["contestant"],
-            "D": table["D"],
-            found.score_name: [_number(value, "{:.4f}") for value in table["score"]],
-            "s": [_number(value) for value in table["seconds"]],
-            "remark": table["remark"],
-        }
-    )
+    columns = {"score": found.score_name, "seconds": "s"}
+    table = found.equal_time[["contestant", "D", "score", "seconds", "remark"]]
+    return table.rename(columns=columns)
 
 
 def kernel_table(found: Findings) -> pd.DataFrame:
@@ -292,7 +287,3 @@ def rule_table(found: Findings) -> pd.DataFrame:
     failed = rows[rows["failed"] != ""].groupby("rule")["failed"].first()
     table["remark"] = [failed.get(rule, "") for rule in table["rule"]]
     return table.sort_values("kernel error")
-
-
-def _number(value: float, form: str = "{:.3g}") -> str:
-    return "" if np.isnan(value) else form.format(value)

@@ -22,7 +22,7 @@ def picture(found: Findings) -> Picture:
         "Scores by features and by time",
         f"Mean {found.score_name} on test rows over {found.problem.folds} folds, one standard "
         "error up and down, against the number of features and against the time to train and "
-        "predict on one thread.",
+        "predict on one thread. A level that lies far off is not shown.",
         plots.scores,
         found.table,
     )
@@ -74,7 +74,7 @@ def _contest(found: Findings) -> str:
         f"{int(found.table['train_rows'].min())} rows at most; the others "
         f"{int(found.table['train_rows'].max())}.</p>"
     )
-    return note + page.table(findings.equal_size_table(found))
+    return note + page.table(findings.equal_size_table(found), found.formats)
 
 
 def _equal_time(found: Findings) -> str:
@@ -83,7 +83,7 @@ def _equal_time(found: Findings) -> str:
         f"D = {found.verdict.ours[1]}. Between numbers of features that were tried, time is taken "
         "for a power of D and the score for linear in its logarithm.</p>"
     )
-    return note + page.table(findings.equal_time_table(found))
+    return note + page.table(findings.equal_time_table(found), found.formats)
 
 
 def _kernels(found: Findings) -> str:
@@ -92,7 +92,7 @@ def _kernels(found: Findings) -> str:
         "on the folds of the contest. The best one is given to all that can have it; "
         "RBFSampler has the best Gaussian one.</p>"
     )
-    return note + page.table(findings.kernel_table(found))
+    return note + page.table(findings.kernel_table(found), found.formats)
 
 
 def _rules(found: Findings) -> str:

@@ -13,7 +13,6 @@ from quadfeat.compare.table import Table
 from quadfeat.kernels import Gaussian, Kernel
 
 WIDTH = 88
-MANY_COLUMNS = 12  # from which those that are left out are listed instead
 
 
 def build(
@@ -93,12 +92,13 @@ def _columns(table: Table, numbers: list[str], words: list[str]) -> list[str]:
         lines += _list("words", words)
         lines.append("table[words] = table[words].astype(object).map(str)")
     if numbers:
-        if len(numbers) < MANY_COLUMNS:
-            lines += _list("numbers", numbers)
+        line = f"numbers = [{_names(numbers)}]"
+        if len(line) <= WIDTH:
+            lines.append(line)
         else:
             left_out = [table.target, *named(table.columns, "dropped")]
-            more = ", *words" if words else ""
-            lines += _call("numbers = table.columns.drop", [f"[{_names(left_out)}{more}]"])
+            lines += _list("others", left_out)
+            lines.append(f"numbers = table.columns.drop({'others + words' if words else 'others'})")
         if ".parquet" in table.path.suffixes or ".pq" in table.path.suffixes:
             lines.append("table[numbers] = table[numbers].astype(float)")
     return lines
@@ -121,8 +121,8 @@ def _preparation(
             scaler = "make_pipeline(imputer, StandardScaler())"
         parts.append(f"({scaler}, numbers)")
     if words:
-        options = ['handle_unknown="infrequent_if_exist"', f"max_categories={MOST_CATEGORIES}"]
-        lines += _call("encoder = OneHotEncoder", [*options, "sparse_output=False"])
+        settings = ['handle_unknown="infrequent_if_exist"', f"max_categories={MOST_CATEGORIES}"]
+        lines += _call("encoder = OneHotEncoder", [*settings, "sparse_output=False"])
         parts.append("(encoder, words)")
     return [*lines, *_call("prepare = make_column_transformer", parts)]
 
@@ -162,10 +162,12 @@ def _list(variable: str, names: Sequence[str]) -> list[str]:
     line = f"{variable} = [{_names(names)}]"
     if len(line) <= WIDTH:
         return [line]
-    inner = f"    {_names(names)}"
-    if len(inner) <= WIDTH:
-        return [f"{variable} = [", inner, "]"]
-    return [f"{variable} = [", *(f"    {quoted(name)}," for name in names), "]"]
+    filled = [""]
+    for name in names:
+        if len(filled[-1]) + len(quoted(name)) + 5 > WIDTH:
+            filled.append("")
+        filled[-1] += f"{quoted(name)}, "
+    return [f"{variable} = [", *(f"    {part.rstrip()}" for part in filled if part), "]"]
 
 
 def _call(function: str, arguments: Sequence[str]) -> list[str]:
@@ -173,7 +175,7 @@ def _call(function: str, arguments: Sequence[str]) -> list[str]:
     line = f"{function}({', '.join(arguments)})"
     if len(line) <= WIDTH:
         return [line]
-    inner = f"    {', '.join(arguments)}"
-    if len(inner) <= WIDTH:
-        return [f"{function}(", inner, ")"]
+    joined = f"    {', '.join(arguments)}"
+    if len(joined) <= WIDTH:
+        return [f"{function}(", joined, ")"]
     return [f"{function}(", *(f"    {argument}," for argument in arguments), ")"]

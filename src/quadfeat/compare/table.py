@@ -43,6 +43,8 @@ class Table:
         Whether the target is made of words, or of truth values.
     target_missing : bool
         Whether rows were dropped because their target is missing.
+    sampled : bool
+        Whether these are only some of the rows.
     remarks : list of str
         What a reader should know about all this.
     """
@@ -56,6 +58,7 @@ class Table:
     y: Array
     words_target: bool
     target_missing: bool
+    sampled: bool
     remarks: list[str]
 
 
@@ -104,7 +107,8 @@ def load(
         raise CommandError(f"{path} has no column to learn from ({why}).")
     words_target = _is_words(frame[name])
     decided = task or _guess_task(frame[name], words_target)
-    if len(frame) > max_rows:
+    sampled = len(frame) > max_rows
+    if sampled:
         rng = np.random.default_rng(seed)
         chosen = np.sort(rng.choice(len(frame), max_rows, replace=False))
         remarks.append(
@@ -130,6 +134,7 @@ def load(
         y,
         words_target,
         bool(without),
+        sampled,
         remarks,
     )
 

@@ -153,9 +153,10 @@ def equal_time(table: pd.DataFrame, ours: Key) -> pd.DataFrame:
     rows = []
     for name, part in timed.groupby("contestant", sort=False):
         within = part[part["seconds"] <= budget]
-        row = {"contestant": name, "seconds": budget, "D": "", "score": np.nan, "remark": ""}
+        row: dict[str, object] = {"contestant": name, "seconds": budget, "D": "", "remark": ""}
+        row["score"] = np.nan
         if name == OURS:
-            row.update(D=str(ours[1]), score=float(reference["score"].iloc[0]))
+            row.update(D=ours[1], score=float(reference["score"].iloc[0]))
         elif len(within) == 0:
             least = part.loc[part["seconds"].idxmin()]
             row.update(remark=f"takes at least {least['seconds']:.2g} s")
@@ -175,7 +176,7 @@ def _interpolate(part: pd.DataFrame, budget: float) -> dict[str, object]:
     k = int(np.searchsorted(seconds, budget, side="right")) - 1
     if k == len(columns) - 1:
         return {
-            "D": str(columns[k]),
+            "D": int(columns[k]),
             "score": float(score[k]),
             "seconds": float(seconds[k]),
             "remark": "the most that was tried",
@@ -184,4 +185,4 @@ def _interpolate(part: pd.DataFrame, budget: float) -> dict[str, object]:
     between = columns[k] * (columns[k + 1] / columns[k]) ** share
     found = float(score[k] + share * (score[k + 1] - score[k]))
     remark = f"between {columns[k]} and {columns[k + 1]}, which were tried"
-    return {"D": f"{between:.0f}", "score": found, "remark": remark}
+    return {"D": round(float(between)), "score": found, "remark": remark}

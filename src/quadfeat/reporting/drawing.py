@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -46,9 +46,9 @@ def theme(name: Theme) -> Iterator[None]:
         yield
 
 
-def log_axis(axis: Any) -> None:
+def log_axis(axis: Any, subs: Sequence[float] = (1, 2, 5)) -> None:
     """Label a logarithmic axis by plain numbers, few enough to read."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+    axis.set_major_locator(LogLocator(subs=subs, numticks=8))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

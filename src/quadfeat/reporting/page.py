@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -75,15 +76,18 @@ def provenance(about: dict[str, Any]) -> str:
     return f"<div class='scroll'><table>{rows}</table></div>"
 
 
-def table(frame: pd.DataFrame) -> str:
-    """Return a table that the reader can sort by a click on a column's head."""
+def table(frame: pd.DataFrame, formats: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a table that the reader can sort by a click on a column's head.
+
+    Numbers have three digits in columns whose format is not given.
+    """
+    forms = [formats.get(str(name), ".3g") for name in frame.columns]
     head = "".join(
         f"<th scope='col' aria-sort='none'><button>{escape(str(name))}</button></th>"
         for name in frame.columns
     )
     body = "".join(
-        "<tr>" + "".join(_entry(value) for value in row) + "</tr>"
-        for row in frame.itertuples(index=False)
+        "<tr>" + "".join(map(_entry, row, forms)) + "</tr>" for row in frame.itertuples(index=False)
     )
     return (
         "<div class='scroll'><table class='sortable'>"
@@ -91,9 +95,9 @@ def table(frame: pd.DataFrame) -> str:
     )
 
 
-def _entry(value: Any) -> str:
+def _entry(value: Any, form: str) -> str:
     if isinstance(value, (float, np.floating)):
-        text = "" if np.isnan(value) else f"{value:.3g}"
+        text = "" if np.isnan(value) else format(value, form)
         return f"<td class='number' data-value='{value!r}'>{text}</td>"
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return f"<td class='number' data-value='{value}'>{value}</td>"

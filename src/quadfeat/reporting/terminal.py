@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pandas as pd
 from rich.console import Console
@@ -33,14 +36,27 @@ def progress_bar() -> Progress:
     )
 
 
-def print_table(title: str, frame: pd.DataFrame) -> None:
-    """Print a table with numbers of three digits."""
+def print_table(
+    title: str, frame: pd.DataFrame, formats: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Print a table, with numbers of three digits in columns whose format is not given."""
     table = Table(title=title, title_justify="left")
     for name in frame.columns:
         table.add_column(str(name))
     for row in frame.itertuples(index=False):
-        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row))
+        table.add_row(
+            *(
+                _text(value, formats.get(str(name), ".3g"))
+                for name, value in zip(frame.columns, row, strict=True)
+            )
+        )
     console.print(table)
+
+
+def _text(value: object, form: str) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "" if math.isnan(value) else format(value, form)
 
 
 def check_jobs(jobs: int) -> int:
