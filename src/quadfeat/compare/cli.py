@@ -59,6 +59,7 @@ def compare(
     n_jobs = check_jobs(jobs)
     chosen_task = check_names([task] if task else [], ["classification", "regression"], "task")
     chosen_scoring = check_names([scoring] if scoring else [], SCORES, "scoring")
+    created = False
     try:
         table = load(
             file,
@@ -78,11 +79,13 @@ def compare(
             max_components=max_components,
             seed=seed,
         )
-        _make_folder(out)
+        created = _make_folder(out)
         _introduce(table)
         found = _run(table, problem, n_jobs)
     except KeyboardInterrupt:
         console.print("\nstopped; nothing was written")
+        if created:
+            out.rmdir()
         raise SystemExit(130) from None
     about = {"command": command_line(), "seed": seed, **machine(), "jobs": n_jobs}
     _write(found, out, about)
@@ -98,11 +101,14 @@ def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:
     return cast(Scoring, chosen[0])
 
 
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: Path) -> bool:
+    """Make sure that there is a folder, before time is spent; return whether it is new."""
+    new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"cannot write to {folder}: {error.strerror or error}.") from error
+    return new
 
 
 def _say(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,7 +76,9 @@ class Findings:
         features = QuadratureFeatures(kernel, n_components=decided.ours[1], random_state=0)
         if rule != DEFAULT_RULE:
             features.set_params(rule=rule)
-        fitted = one_line(features.fit(problem.fold(0).X_train).rule_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # said again when the model is trained
+            fitted = one_line(features.fit(problem.fold(0).X_train).rule_)
         timed = verdict.equal_time(table, decided.ours)
         return cls(
             source,

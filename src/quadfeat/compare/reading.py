@@ -120,9 +120,10 @@ def _read_parquet(path: Path, target: str | None) -> Source:
 def _read_npz(path: Path, target: str) -> Source:
     try:
         with path.open("rb") as file:
-            archive = np.load(file)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
+            if not zipfile.is_zipfile(file):
                 raise CommandError(f"{path} is no archive: save arrays X and y by numpy.savez.")
+            file.seek(0)
+            archive = np.load(file)
             arrays = ", ".join(archive.files) or "none"
             for name in ("X", target):
                 if name not in archive.files:

@@ -1,0 +1,565 @@
+"""The comparison: tables are read as a user means them, the verdict is honest, the code runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+pytest.importorskip("typer", reason="needs quadfeat[study]")
+
+from sklearn.datasets import make_circles
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import Ridge, RidgeClassifier
+
+from quadfeat.compare import columns, contest, ridge, verdict
+from quadfeat.compare.contest import LINEAR, NYSTROEM, OURS, RBF_SAMPLER, Problem
+from quadfeat.compare.nystroem import KernelNystroem
+from quadfeat.compare.table import load
+from quadfeat.kernels import ArcCosine, Gaussian, Matern
+from quadfeat.reporting.errors import CommandError
+
+CHROMIUMS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+SMALL = ["--max-components", "64", "--folds", "3", "--jobs", "1"]
+
+
+def command(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "quadfeat", "compare", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "120", **environment},
+        check=False,
+    )
+
+
+def run_snippet(folder, out):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str((out / "model.py").resolve())],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
+
+
+def people(n=240, seed=0):
+    """A table with every kind of column, in which the target follows two of them."""
+    rng = np.random.default_rng(seed)
+    age, city = rng.uniform(20, 80, n).round(1), rng.choice(["Bern", "Basel", "Genf"], n)
+    frame = pd.DataFrame(
+        {
+            "number": np.arange(100, 100 + n),
+            "name": [f"person {k}" for k in range(n)],
+            "age": age,
+            "city": city,
+            "member": rng.choice(["True", "False"], n),
+            "joined": (
+                pd.Timestamp("2015-01-01") + pd.to_timedelta(np.arange(n), unit="D")
+            ).strftime("%Y-%m-%d"),
+            "country": "CH",
+            "empty": np.nan,
+            "buys": np.where(np.abs(age - 50) + 8 * (city == "Bern") < 18, "yes", "no"),
+        }
+    )
+    frame.loc[::9, "age"] = np.nan
+    frame.loc[::7, "city"] = None
+    frame.loc[::11, "joined"] = None
+    frame.loc[5:8, "buys"] = None
+    return frame
+
+
+def save(frame, path):
+    if path.suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+class TestTable:
+    @pytest.mark.parametrize("kind", ["csv", "parquet", "csv.gz"])
+    def test_every_kind_of_column(self, tmp_path, kind):
+        table = load(save(people(), tmp_path / f"people.{kind}"), "buys")
+        kinds = {column.name: column.kind for column in table.columns}
+        assert kinds == {
+            "number": "dropped",
+            "name": "dropped",
+            "age": "number",
+            "city": "words",
+            "member": "words",
+            "joined": "date",
+            "country": "dropped",
+            "empty": "dropped",
+        }
+        assert table.task == "classification"
+        assert len(table.y) == len(table.rows) == 236
+        assert "4 rows without a target are left out." in table.remarks
+        X = columns.preparation(table.columns).fit_transform(table.rows)
+        # age, joined, an indicator for each, three cities and one that is missing, two answers
+        assert X.shape == (236, 2 + 2 + 4 + 2)
+        assert np.isfinite(X).all()
+
+    def test_parquet_and_csv_are_read_alike(self, tmp_path):
+        from_csv = load(save(people(), tmp_path / "people.csv"), "buys")
+        from_parquet = load(save(people(), tmp_path / "people.parquet"), "buys")
+        X, other = (
+            columns.preparation(table.columns).fit_transform(table.rows)
+            for table in (from_csv, from_parquet)
+        )
+        assert_allclose(np.sort(X.sum(axis=1)), np.sort(other.sum(axis=1)))
+        assert_array_equal(from_csv.y, from_parquet.y)
+
+    def test_types_that_only_parquet_has(self, tmp_path):
+        n = 40
+        frame = pd.DataFrame(
+            {
+                "whole": pd.array([None, *range(3, n + 2)], dtype="Int64"),
+                "flag": pd.array([None, *[True, False, True] * 13], dtype="boolean"),
+                "kind": pd.Categorical(["a", "b", None, "a"] * 10),
+                "when": pd.date_range("2020-01-01", periods=n, tz="Europe/Zurich"),
+                "list": [[1, 2]] * n,
+                "y": np.linspace(0, 1, n),
+            }
+        )
+        table = load(save(frame, tmp_path / "types.parquet"), "y")
+        kinds = {column.name: column.kind for column in table.columns}
+        expected = {"whole": "dropped", "flag": "words", "kind": "words", "when": "date"}
+        assert kinds == {**expected, "list": "dropped"}
+        assert table.rows["when"].iloc[0] == pytest.approx(7304.958, abs=1e-3)
+
+    @pytest.mark.parametrize("separator", [";", "\t", "|"])
+    def test_other_separators_and_question_marks(self, tmp_path, separator):
+        path = tmp_path / "table.csv"
+        rows = [f"{k % 7}{separator}{'?' if k == 3 else k / 7}" for k in range(40)]
+        path.write_text("\n".join([f"a{separator}y", *rows]))
+        table = load(path, "y")
+        assert (table.task, len(table.y)) == ("regression", 39)
+        assert any("'?'" in remark for remark in table.remarks)
+
+    def test_npz(self, tmp_path):
+        X, y = make_circles(60, random_state=0)
+        np.savez(tmp_path / "a.npz", X=X, y=y, other=X[:, 0])
+        table = load(tmp_path / "a.npz", None)
+        assert (table.target, table.task, table.rows.shape) == ("y", "classification", (60, 2))
+        assert load(tmp_path / "a.npz", "other").task == "regression"
+
+    @pytest.mark.parametrize(
+        ("target", "task"),
+        [
+            (["a", "b"] * 20, "classification"),
+            ([True, False] * 20, "classification"),
+            ([3, 4, 5, 6] * 10, "classification"),
+            ([3.0, 4.0, None, 6.0] * 10, "classification"),
+            (list(range(40)), "regression"),
+            (np.linspace(0, 1, 40), "regression"),
+        ],
+    )
+    def test_the_task_follows_from_the_target(self, tmp_path, target, task):
+        frame = pd.DataFrame({"x": np.random.default_rng(0).random(40), "y": target})
+        assert load(save(frame, tmp_path / "t.csv"), "y").task == task
+
+    def test_the_task_can_be_chosen(self, tmp_path):
+        frame = pd.DataFrame({"x": np.random.default_rng(0).random(40), "y": [3, 4, 5, 6] * 10})
+        assert load(save(frame, tmp_path / "t.csv"), "y", task="regression").task == "regression"
+
+    def test_many_rows_are_drawn_from_and_that_is_said(self, tmp_path):
+        rng = np.random.default_rng(0)
+        path = save(pd.DataFrame({"x": rng.random(500), "y": rng.random(500)}), tmp_path / "t.csv")
+        table = load(path, "y", max_rows=100)
+        assert len(table.y) == 100
+        assert any("100 of 500 rows" in remark for remark in table.remarks)
+        assert_array_equal(table.y, load(path, "y", max_rows=100).y)
+        assert (table.y != load(path, "y", max_rows=100, seed=1).y).any()
+
+    def test_missing_values_are_not_learnt_from_test_rows(self, tmp_path):
+        frame = pd.DataFrame({"x": [1.0, None, 3.0, 900.0] * 10, "y": np.linspace(0, 1, 40)})
+        table = load(save(frame, tmp_path / "t.csv"), "y")
+        prepare = columns.preparation(table.columns).fit(table.rows[:3])
+        assert_allclose(prepare.transform(table.rows[1:2])[0, 0], 0.0)  # the median of 1 and 3
+
+
+NOISE = np.random.default_rng(0).random(40)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("frame", "target", "message"),
+        [
+            ({"Price": NOISE, "x": NOISE}, "prise", r"Did you mean 'Price'\?"),
+            ({"x": NOISE, "y": NOISE}, None, "--target is missing"),
+            ({"x": [], "y": []}, "y", "no rows"),
+            ({"x": [1.0], "y": [2.0]}, "y", "1 row "),
+            ({"y": NOISE}, "y", "no column but"),
+            ({"x": NOISE, "y": 1.5}, "y", "constant, 1.5"),
+            ({"x": NOISE, "y": np.nan}, "y", "missing in all 40 rows"),
+            ({"x": NOISE, "y": "a"}, "y", "one class only"),
+            ({"x": NOISE, "y": [f"c{k}" for k in range(40)]}, "y", "40 classes in 40 rows"),
+            ({"x": np.nan, "z": 3, "y": NOISE}, "y", "no column to learn from"),
+            ({"x": [*NOISE[1:], np.inf], "y": NOISE}, "y", "'x' has infinite values"),
+            ({"x": NOISE, "y": [*NOISE[1:], np.inf]}, "y", "'y' has infinite values"),
+        ],
+    )
+    def test_tables_that_cannot_be_learnt_from(self, tmp_path, frame, target, message):
+        index = None if any(np.size(value) != 1 for value in frame.values()) else [0]
+        path = save(pd.DataFrame(frame, index=index), tmp_path / "t.csv")
+        with pytest.raises(CommandError, match=message):
+            load(path, target)
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("a.csv", b"", "is empty"),
+            ("a.csv", b"a,y\n1,2\n1,2,3,4\n", "cannot be read"),
+            ("a.csv", "a,y\nZ\u00fcrich,2\n".encode("latin-1"), "UTF-8"),
+            ("a.csv.gz", b"no gzip", "cannot be read"),
+            ("a.parquet", b"no parquet", "cannot be read"),
+            ("a.npz", b"no archive", "no archive"),
+            ("a.npz", b"PK\x03\x04 broken", "no archive"),
+            ("a.xls", b"", "ending '.xls'"),
+        ],
+    )
+    def test_files_that_cannot_be_read(self, tmp_path, name, content, message):
+        if name.endswith("parquet"):
+            pytest.importorskip("pyarrow")
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(CommandError, match=message) as caught:
+            load(tmp_path / name, "y")
+        assert "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("arrays", "message"),
+        [
+            ({"x": np.ones((40, 2)), "y": NOISE}, "no array 'X'"),
+            ({"X": np.ones((40, 2)), "labels": NOISE}, "no array 'y', but X, labels"),
+            ({"X": np.ones((40, 2, 2)), "y": NOISE}, "save it as a matrix"),
+            ({"X": np.ones((40, 2)), "y": NOISE[:5]}, "y has shape"),
+            ({"X": np.ones((40, 2)), "y": np.array([None] * 40)}, "cannot be read"),
+        ],
+    )
+    def test_archives_without_the_right_arrays(self, tmp_path, arrays, message):
+        np.savez(tmp_path / "a.npz", **arrays)
+        with pytest.raises(CommandError, match=message):
+            load(tmp_path / "a.npz", None)
+
+    def test_without_pyarrow(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        (tmp_path / "a.parquet").write_bytes(b"")
+        with pytest.raises(CommandError, match=r"pip install 'quadfeat\[study\]'"):
+            load(tmp_path / "a.parquet", "y")
+
+    def test_a_numbers_task_for_words(self, tmp_path):
+        frame = pd.DataFrame({"x": NOISE, "y": ["a", "b"] * 20})
+        with pytest.raises(CommandError, match="--task classification"):
+            load(save(frame, tmp_path / "t.csv"), "y", task="regression")
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--target", "buy"], "Did you mean 'buys'?"),
+            (["--target", "buys", "--task", "clasification"], "Did you mean 'classification'?"),
+            (["--target", "buys", "--scoring", "r2"], "--scoring r2 is not for classification"),
+            (["--target", "buys", "--folds", "1"], "--folds 1 is not valid"),
+            (["--target", "buys", "--jobs", "0"], "--jobs 0 is not valid"),
+            (["--target", "buys", "--out", "/dev/null/x"], "cannot write to"),
+        ],
+    )
+    def test_the_command_says_it_in_one_line(self, tmp_path, arguments, message):
+        path = save(people(), tmp_path / "people.csv")
+        done = command(path, "--out", tmp_path / "out", *arguments)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert done.stderr.startswith("quadfeat: error: ")
+        assert message in done.stderr
+        assert not (tmp_path / "out").exists()
+
+
+class TestRidge:
+    @pytest.mark.parametrize("n", [30, 400])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_it_is_that_of_scikit_learn(self, n, weighted):
+        rng = np.random.default_rng(0)
+        Z, Y = rng.standard_normal((n, 50)) + 1.0, rng.standard_normal((n, 2)) + 3.0
+        weights = rng.uniform(0.5, 2.0, n) if weighted else np.ones(n)
+        fit = ridge.fit_features(Z, Y, weights)
+        theirs = Ridge(alpha=fit.alpha).fit(Z, Y, sample_weight=weights)
+        assert_allclose(fit.predict(Z), theirs.predict(Z), atol=1e-8)
+        # The kernel machine is the same machine.
+        kernel = ridge.fit_kernel(Z @ Z.T, Y, weights)
+        if kernel.alpha == fit.alpha:
+            assert_allclose(kernel.predict(Z @ Z.T), fit.predict(Z), atol=1e-8)
+
+    def test_noise_asks_for_a_penalty(self):
+        rng = np.random.default_rng(0)
+        Z = rng.standard_normal((60, 40))
+        clean = Z[:, :1]
+        assert ridge.fit_features(Z, clean, np.ones(60)).alpha == ridge.PENALTIES[0]
+        noise = rng.standard_normal((60, 1))
+        assert ridge.fit_features(Z, noise, np.ones(60)).alpha == ridge.PENALTIES[-1]
+
+    def test_equal_columns_do_not_stop_it(self):
+        Z = np.repeat(np.random.default_rng(0).standard_normal((100, 1)), 3, axis=1)
+        assert_allclose(
+            ridge.fit_features(Z, Z[:, :1], np.ones(100)).predict(Z), Z[:, :1], atol=1e-3
+        )
+
+    @pytest.mark.parametrize("classes", [2, 3])
+    @pytest.mark.parametrize("scoring", ["accuracy", "balanced-accuracy"])
+    def test_classes_are_coded_as_in_scikit_learn(self, classes, scoring):
+        rng = np.random.default_rng(0)
+        y = np.array(["a", "b", "c"])[np.minimum(rng.geometric(0.6, 200) - 1, classes - 1)]
+        Z = rng.standard_normal((200, 4)) + (y == "a")[:, None]
+        coding = contest.Coding(scoring, y)
+        fit = ridge.fit_features(Z, coding.Y, coding.weights)
+        balance = "balanced" if scoring == "balanced-accuracy" else None
+        theirs = RidgeClassifier(alpha=fit.alpha, class_weight=balance).fit(Z, y)
+        right = theirs.predict(Z) == y
+        expected = right.mean()
+        if balance:
+            expected = np.mean([right[y == one].mean() for one in np.unique(y)])
+        assert_allclose(coding.score(fit.predict(Z), y), expected)
+
+
+class TestNystroem:
+    def test_it_is_that_of_scikit_learn(self):
+        X = np.random.default_rng(0).standard_normal((100, 3))
+        ours = KernelNystroem(Gaussian(0.3), n_components=40, random_state=0).fit_transform(X)
+        theirs = Nystroem(gamma=0.3, n_components=40, random_state=0).fit_transform(X)
+        assert_allclose(ours @ ours.T, theirs @ theirs.T, atol=1e-8)
+
+
+def circles(n=400, **settings):
+    """A problem that no plain linear model can solve."""
+    X, y = make_circles(n, noise=0.1, factor=0.5, random_state=0)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    described = columns.sort_out(frame)
+    return Problem(
+        frame, y, described, "accuracy", **{"folds": 3, "max_components": 64, **settings}
+    )
+
+
+class TestContest:
+    def test_the_same_rows_for_any_number_of_jobs(self):
+        problem = circles()
+        cells = contest.contest_cells(problem, Matern(1.5, length_scale=1.0), Gaussian(1.0), "rff")
+        numbers = ["score", "kernel_error", "alpha", "failed"]
+        one, two = (
+            pd.DataFrame(contest.run(problem, cells, jobs)).sort_values(
+                list(contest.NAME), ignore_index=True
+            )[[*contest.NAME, *numbers]]
+            for jobs in (1, 2)
+        )
+        pd.testing.assert_frame_equal(one, two)
+        assert (one["failed"] == "").all()
+
+    def test_another_seed_is_another_contest(self):
+        cell = contest.Cell("contest", OURS, 0, Gaussian(1.0), 16)
+        scores = {seed: contest.run_cell(circles(seed=seed), cell) for seed in (0, 1)}
+        assert scores[0]["kernel_error"] != scores[1]["kernel_error"]
+
+    @pytest.mark.parametrize(
+        ("rows", "most", "expected"),
+        [
+            (10_000, 2048, [128, 256, 512, 1024, 2048]),
+            (10_000, 4000, [128, 256, 512, 1024, 2048]),
+            (300, 2048, [8, 16, 32, 64, 128]),
+            (10, 2048, [2, 4]),
+        ],
+    )
+    def test_the_numbers_of_features(self, rows, most, expected):
+        problem = replace(circles(), y=np.zeros(rows), folds=3, max_components=most)
+        assert contest.ladder(problem) == expected
+
+    def test_rare_classes_neither_warn_nor_stop_it(self):
+        problem = circles(60)
+        problem.y = problem.y.copy()
+        problem.y[0] = 7
+        row = contest.run_cell(problem, contest.Cell("contest", LINEAR, 0))
+        assert row["failed"] == ""
+
+    def test_a_rule_that_cannot_serve_a_kernel_is_passed_over(self):
+        problem = circles()
+        kernel = Matern(0.5, length_scale=1.0)  # no rule of degree 3 serves it
+        rows = pd.DataFrame(contest.run(problem, contest.rule_cells(problem, kernel), 1))
+        failed = set(rows[rows["failed"] != ""]["rule"])
+        assert "sr33" in failed
+        assert "rff" not in failed
+        assert verdict.choose_rule(rows) not in failed
+
+    def test_the_exact_kernel_sees_no_more_rows_than_it_may(self):
+        cell = contest.Cell("contest", contest.EXACT, 0, ArcCosine(1))
+        row = contest.run_cell(circles(exact_rows=50), cell)
+        assert (row["train_rows"], row["failed"]) == (50, "")
+        assert row["score"] > 0.8
+
+
+def fold_scores(**means):
+    """Scores of four folds with a standard error of 0.01 for each contestant."""
+    spread = 0.01 * 2 * np.array([-1, -1, 1, 1]) * np.sqrt(3 / 4)
+    frame = pd.DataFrame({key: mean + spread for key, mean in means.items()})
+    names = {"linear": (LINEAR, 0), "rbf": (RBF_SAMPLER, 0), "n": (NYSTROEM, 0), "q": (OURS, 0)}
+    keys = [
+        (names[key.split("_")[0]][0], int(key.split("_")[1]) if "_" in key else 0) for key in means
+    ]
+    frame.columns = pd.MultiIndex.from_tuples(keys)
+    return frame
+
+
+class TestVerdict:
+    @pytest.mark.parametrize(
+        ("means", "expected"),
+        [
+            ({"linear": 0.795, "q_64": 0.80, "n_64": 0.79}, (LINEAR, 0)),
+            ({"linear": 0.70, "q_64": 0.795, "q_128": 0.80, "n_64": 0.70}, (OURS, 64)),
+            ({"linear": 0.70, "q_64": 0.70, "q_128": 0.80, "n_64": 0.795}, (NYSTROEM, 64)),
+            ({"linear": 0.70, "q_64": 0.795, "n_64": 0.80}, (OURS, 64)),
+            ({"linear": 0.70, "q_64": 0.75, "n_64": 0.80}, (NYSTROEM, 64)),
+            ({"linear": 0.70, "q_64": 0.75, "rbf_64": 0.80}, (RBF_SAMPLER, 64)),
+        ],
+    )
+    def test_the_simplest_within_one_standard_error(self, means, expected):
+        assert verdict.decide(fold_scores(**means)).key == expected
+
+    def test_differences_are_paired(self):
+        scores = fold_scores(q_64=0.80, n_64=0.801)
+        assert verdict.difference(scores, (NYSTROEM, 64), (OURS, 64)).words == "better than"
+        assert verdict.difference(scores, (OURS, 64), (OURS, 64)).words == "as good as"
+        assert verdict.difference(scores, (OURS, 64), (NYSTROEM, 64)).words == "worse than"
+
+    def test_equal_time(self):
+        sizes, slow = np.array([64, 128, 256]), 4.0
+        rows = [
+            {"contestant": name, "D": size, "score": size / 1000, "fit_seconds": factor * size**2}
+            for name, factor in ((OURS, 1.0), (NYSTROEM, slow), (RBF_SAMPLER, 0.1))
+            for size in sizes
+        ]
+        table = pd.DataFrame(rows).assign(predict_seconds=0.0)
+        found = verdict.equal_time(table, (OURS, 181)).set_index("contestant") if False else None
+        found = verdict.equal_time(table, (OURS, 256)).set_index("contestant")
+        assert found.loc[OURS, "D"] == 256
+        assert found.loc[NYSTROEM, "D"] == 128  # four times as slow, so half as many
+        assert_allclose(found.loc[NYSTROEM, "score"], 0.128)
+        assert found.loc[RBF_SAMPLER, "remark"] == "the most that was tried"
+        least = verdict.equal_time(table, (OURS, 64)).set_index("contestant")
+        assert np.isnan(least.loc[NYSTROEM, "score"])
+        assert "at least" in least.loc[NYSTROEM, "remark"]
+
+
+@pytest.fixture(scope="module")
+def kernel_wins(tmp_path_factory):
+    """The folders of a mixed table that needs a kernel, and of its comparison."""
+    folder = tmp_path_factory.mktemp("people")
+    save(people(600), folder / "people.csv")
+    done = command(folder / "people.csv", "--target", "buys", "--out", folder / "out", *SMALL)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+class TestCommand:
+    def test_where_a_kernel_wins(self, kernel_wins):
+        folder, text = kernel_wins
+        assert "A plain linear model is worse than quadfeat" in text
+        assert "Use a plain linear model" not in text
+        assert "Column 'country' is left out: constant." in text
+        assert run_snippet(folder, folder / "out") > 0.8
+        for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
+            assert (folder / "out" / f"scores.{kind}").read_bytes().startswith(start)
+
+    def test_the_same_seed_gives_the_same_result(self, kernel_wins, tmp_path):
+        folder, _ = kernel_wins
+        arguments = [folder / "people.csv", "--target", "buys", *SMALL, "--jobs", "2"]
+        assert command(*arguments, "--out", tmp_path).returncode == 0
+        one, two = (pd.read_csv(out / "scores.csv") for out in (folder / "out", tmp_path))
+        times = ["fit_seconds", "predict_seconds"]
+        pd.testing.assert_frame_equal(one.drop(columns=times), two.drop(columns=times))
+        assert (folder / "out" / "model.py").read_text() == (tmp_path / "model.py").read_text()
+
+    def test_where_a_linear_model_will_do(self, tmp_path):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((300, 5))
+        y = X @ [1.0, -2.0, 0.5, 0.0, 3.0] + rng.standard_normal(300)
+        np.savez(tmp_path / "line.npz", X=X, y=y)
+        done = command(tmp_path / "line.npz", "--out", tmp_path / "out", *SMALL)
+        assert done.returncode == 0, done.stderr
+        assert "Use a plain linear model: R2 0.9" in done.stdout
+        assert "Your table does not need a kernel" in done.stdout
+        page = (tmp_path / "out" / "report.html").read_text()
+        assert "Use a plain linear model" in page
+        assert "QuadratureFeatures(" in page  # the other choice is there, too
+        assert "QuadratureFeatures" not in (tmp_path / "out" / "model.py").read_text()
+        assert run_snippet(tmp_path, tmp_path / "out") > 0.9
+
+    def test_a_parquet_file_with_a_balanced_score(self, tmp_path):
+        save(people(300), tmp_path / "people.parquet")
+        chosen = ["--target", "buys", "--scoring", "balanced-accuracy", "--out", tmp_path / "out"]
+        done = command(tmp_path / "people.parquet", *chosen, *SMALL)
+        assert done.returncode == 0, done.stderr
+        assert "balanced accuracy" in done.stdout
+        assert 'class_weight="balanced"' in (tmp_path / "out" / "model.py").read_text()
+        assert run_snippet(tmp_path, tmp_path / "out") > 0.7
+
+    def test_an_interrupted_run_leaves_nothing(self, tmp_path):
+        save(people(600), tmp_path / "people.csv")
+        running = subprocess.Popen(
+            [sys.executable, "-m", "quadfeat", "compare", "people.csv", "--target", "buys"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # so that workers get the signal too, as from a terminal
+        )
+        while not (tmp_path / "compare").exists() and running.poll() is None:
+            time.sleep(0.05)
+        time.sleep(1.0)  # into the middle of it
+        os.killpg(running.pid, signal.SIGINT)
+        output, errors = running.communicate()
+        assert running.returncode == 130
+        assert "stopped; nothing was written" in output
+        assert "Traceback" not in errors
+        assert list((tmp_path / "compare").iterdir()) == []
+
+
+class TestReport:
+    def test_it_needs_no_network(self, kernel_wins):
+        page = (kernel_wins[0] / "out" / "report.html").read_text()
+        for outside in ("src='http", 'src="http', "href='http", "@import", "url(http"):
+            assert outside not in page
+
+    def test_in_a_browser(self, kernel_wins):
+        chromium = next((path for path in map(Path, CHROMIUMS) if path.exists()), None)
+        if chromium is None:
+            pytest.skip("there is no Chromium here")
+        api = pytest.importorskip("playwright.sync_api")
+        out = kernel_wins[0] / "out"
+        with api.sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=chromium,
+                args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+            )
+            for scheme, width in (("light", 1200), ("dark", 390)):
+                size = {"width": width, "height": 800}
+                page = browser.new_page(viewport=size, color_scheme=scheme)
+                complaints = []
+                page.on("console", lambda message, to=complaints: to.append(message.text))
+                page.on("pageerror", lambda error, to=complaints: to.append(str(error)))
+                page.goto((out / "report.html").as_uri())
+                assert page.locator("img.plot").evaluate("image => image.naturalWidth") > 300
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                button = page.locator("button.copy").first
+                button.click()
+                page.wait_for_function(
+                    "button => button.textContent !== 'Copy'", arg=button.element_handle()
+                )
+                code = page.locator(".code code").first.text_content()
+                assert code == (out / "model.py").read_text()
+                assert complaints == []
+            browser.close()
