@@ -35,9 +35,10 @@ def run_in_processes(
         with ProcessPoolExecutor(
             jobs, mp_context=context, initializer=_serve_parent, initargs=(work,)
         ) as pool:
-            running: dict[Future[Result], Item] = {pool.submit(_do, item): item for item in batch}
+            running: dict[Future[Result], Item] = {}
             broken = False
             try:
+                running.update((_submit(pool, item), item) for item in batch)
                 while running:
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:
@@ -48,12 +49,23 @@ def run_in_processes(
                             broken = True
                             yield died(item)
                         following = [] if broken else list(islice(waiting, 1))
-                        running.update((pool.submit(_do, item), item) for item in following)
+                        running.update((_submit(pool, item), item) for item in following)
             except BaseException:
                 for child in active_children():
                     if child not in others:
                         child.terminate()
                 raise
+
+
+def _submit(pool: ProcessPoolExecutor, item: Any) -> Future[Any]:
+    """Submit an item; a process that this starts is born deaf to Ctrl-C."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return pool.submit(_do, item)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        return pool.submit(_do, item)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _work: Callable[[Any], Any]  # of a worker
