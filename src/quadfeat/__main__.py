@@ -13,6 +13,8 @@ def main() -> None:
         raise SystemExit(
             f"quadfeat: error: the command needs {error.name}: pip install 'quadfeat[study]'"
         ) from None
+    except KeyboardInterrupt:  # what is imported takes a second or two
+        raise SystemExit(130) from None
     command()
 
 
