@@ -71,4 +71,4 @@ bias: $(VENV)/.installed ## measure the biases that the docstrings quote
 	$(BIN)/python benchmarks/bias.py
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) $(SANITIZED) build dist study .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SANITIZED) build dist study compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
