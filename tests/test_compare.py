@@ -514,6 +514,8 @@ class TestCommand:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,  # so that workers get the signal too, as from a terminal
+            # Where tests run in the background, Ctrl-C is ignored, and by all they start.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         while not (tmp_path / "compare").exists() and running.poll() is None:
             time.sleep(0.05)

@@ -128,8 +128,8 @@ def candidate_kernels(problem: Problem) -> list[Kernel]:
     X = problem.fold(0).X_train
     gamma = float(np.asarray(Gaussian().resolve(X).gamma))
     length = float(np.asarray(Matern().resolve(X).length_scale))
-    kernels: list[Kernel] = [Gaussian(_round(gamma * 4.0**k)) for k in range(-3, 2)]
-    kernels += [Matern(1.5, length_scale=_round(length * 2.0**k)) for k in range(-1, 3)]
+    kernels: list[Kernel] = [Gaussian(_round(gamma * 4.0**k)) for k in range(-4, 2)]
+    kernels += [Matern(1.5, length_scale=_round(length * 2.0**k)) for k in range(-1, 4)]
     return [*kernels, ArcCosine(1)]
 
 

@@ -54,7 +54,12 @@ def build(
         "X_train, X_test, y_train, y_test = train_test_split",
         ["table", "y", f"random_state={seed}", *stratify],
     )
-    lines.append("print(model.fit(X_train, y_train).score(X_test, y_test))")
+    if scoring == "balanced-accuracy":
+        imports.add("from sklearn.metrics import balanced_accuracy_score")
+        lines.append("predicted = model.fit(X_train, y_train).predict(X_test)")
+        lines.append("print(balanced_accuracy_score(y_test, predicted))")
+    else:
+        lines.append("print(model.fit(X_train, y_train).score(X_test, y_test))")
     plain = sorted(line for line in imports if line.startswith("import"))
     others = sorted((line for line in imports if line.startswith("from")), key=_import_order)
     return "\n".join([*plain, *others, "", *lines]) + "\n"
@@ -70,7 +75,7 @@ def _as_words(table: Table) -> str:
 
 
 def _can_stratify(table: Table) -> bool:
-    if table.task == "regression":
+    if table.task == "regression" or table.sampled:  # other rows may be of other classes
         return False
     counts = np.unique(table.y, return_counts=True)[1]
     # A test set, which is a quarter of the rows, has to hold one of each.
