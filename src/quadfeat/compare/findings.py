@@ -171,14 +171,14 @@ def recommendation(found: Findings) -> list[str]:
             f" That is the fewest features that come within one standard error of the highest "
             f"score, {found.scored(best)} by {best[0]} with D = {best[1]}."
         )
-    if chosen[0] != OURS:
-        lines.append(f"Of quadfeat alone, it would be {found.named(ours)}: {found.scored(ours)}.")
     top = max(key[1] for key in found.scores.columns)
     if chosen[1] == top and top * 2 <= found.problem.n_train:
         lines.append(
-            f"That is the largest D that was tried: more may be better still "
+            f"D = {top} is the largest that was tried: more may be better still "
             f"(--max-components {2 * top})."
         )
+    if chosen[0] != OURS:
+        lines.append(f"Of quadfeat alone, it would be {found.named(ours)}: {found.scored(ours)}.")
     return lines
 
 
