@@ -43,9 +43,9 @@ FIELDS = ("dataset", "scaling", "kernel", "columns", "d", "auto", *BASELINES, "c
 
 # Draws of each rule in a cell, how often auto chooses there, and beyond how many entries of dense
 # nodes a cell is left out.
-DRAWS = 96
-ENTRIES_OF_DRAWS = 2e7
-CHOICES = 8
+DRAWS = 48
+ENTRIES_OF_DRAWS = 1.2e7
+CHOICES = 6
 MOST_ENTRIES = 2e7
 
 # ORF decomposes d x d matrices, Halton points need memory of order d^2.

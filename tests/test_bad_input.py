@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
+from quadfeat.rules import MonteCarlo, QuasiMonteCarlo
 from test_features import RULES
 
 rng = np.random.default_rng(0)
@@ -61,6 +63,7 @@ def test_one_column(rule, kernel):
 
 
 def test_one_and_two_columns_warn_of_infinite_variance(features):
+    features = clone(features).set_params(rule="sr33")
     with pytest.warns(UserWarning, match=r"infinite variance for .* on 1 column\(s\).*rule='orf'"):
         features.fit(X[:, :1])
     with pytest.warns(UserWarning, match=r"on 2 column\(s\)"):
@@ -202,7 +205,11 @@ def test_huge_arguments_of_a_cosine_stay_bounded():
         ({"kernel": "???"}, r"kernel='\?\?\?' is not known. Choose one of 'gaussian', 'rbf'"),
         ({"rule": "sr3"}, r"rule='sr3' is not known. Did you mean 'sr33'\?"),
         ({"rule": "gauss_hermite"}, r"Did you mean 'gauss-hermite'\?"),
-        ({"rule": "auto"}, r"rule='auto' is not known\. Choose one of 'sr33'"),
+        ({"rule": "best"}, r"rule='best' is not known\..* Choose one of 'auto', 'sr33'"),
+        ({"n_components": "many"}, r"n_components='many' is not known\..* Choose one of 'auto'"),
+        ({"n_components": "auto"}, "n_components='auto' needs to know .* give tol"),
+        ({"n_components": "auto", "tol": 0.0}, "tol=0.0 is not valid"),
+        ({"tol": 0.1}, "tol=0.1 has nothing to act on, since n_components=1024"),
         ({"n_components": 0}, "n_components=0 is not valid: give a whole number >= 1"),
         ({"n_components": -5}, "n_components=-5 is not valid"),
         ({"n_components": 2.5}, "n_components=2.5 is not valid"),
@@ -210,8 +217,11 @@ def test_huge_arguments_of_a_cosine_stay_bounded():
         ({"kernel": Gaussian(-0.1)}, "gamma=-0.1 is not valid: give finite numbers >= 0"),
         ({"kernel": Gaussian(np.ones(3))}, r"gamma has shape \(3,\) and X has 4 columns"),
         ({"kernel": Gaussian(np.ones((4, 1)))}, r"gamma has shape \(4, 1\)"),
-        ({"kernel": "laplacian"}, r"cannot serve Laplacian.*use MonteCarlo"),
-        ({"kernel": "matern12"}, r"cannot serve Matern.*rule='orf'"),
+        ({"kernel": "laplacian", "rule": "sr33"}, r"cannot serve Laplacian.*use MonteCarlo"),
+        ({"kernel": "matern12", "rule": "sr33"}, r"cannot serve Matern.*rule='orf'"),
+        ({"rule": MonteCarlo(remainder=2.0)}, "remainder=2.0 is not valid"),
+        ({"rule": QuasiMonteCarlo(matched=True), "n_components": 6}, "3 whole nodes cannot"),
+        ({"kernel": "matern12", "rule": QuasiMonteCarlo(matched=True)}, "no second moments"),
         ({"kernel": PointwiseNonlinear(np.sqrt)}, "not finite real numbers"),
         ({"random_state": "seven"}, "cannot be used to seed"),
         ({"random_state": -1}, "cannot be used to seed|between 0 and"),
@@ -229,6 +239,9 @@ def test_bad_parameters_are_named_with_a_way_out(parameters, message):
         ({"kernel": 3}, "kernel=3 is not valid: give an object such as"),
         ({"kernel": Gaussian}, "kernel=.* is not valid: give an object such as"),
         ({"rule": None}, "rule=None is not valid: give an object such as"),
+        ({"tol": "small", "n_components": "auto"}, "tol='small' is not valid"),
+        ({"reweight": 1}, "reweight=1 is not valid: give True or False"),
+        ({"rule": QuasiMonteCarlo(matched="yes")}, "matched='yes' is not valid"),
         ({"kernel": PointwiseNonlinear(7)}, "phi=7 is not valid: give a function"),
     ],
 )

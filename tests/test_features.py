@@ -230,9 +230,9 @@ def test_fit_leaves_parameters_alone():
     assert repr(features.rule_) == repr(rule)
 
 
-def test_default_is_sr33_with_the_gaussian_kernel():
+def test_default_is_a_rule_for_the_data_and_the_gaussian_kernel():
     features = QuadratureFeatures(random_state=0).fit(X)
-    assert repr(features.rule_) == "SphericalRadial()"
+    assert features.rule_ is features.candidates_[0].rule
     assert features.transform(X).shape == (50, 1024)
     assert repr(clone(features).set_params(kernel="rbf").fit(X).kernel_).startswith("Gaussian")
 

@@ -134,7 +134,7 @@ def estimate(
         return KernelError(norm, largest, None, None, confidence, looked_at, quantile)
     value, deviation = _root_of_ratio(errors, values, drawn, relative=norm == "frobenius")
     # On a logarithmic scale, since an error cannot be negative.
-    factor = np.exp(stats.norm.ppf(0.5 + confidence / 2) * deviation)
+    factor = float(np.exp(stats.norm.ppf(0.5 + confidence / 2) * deviation))
     return KernelError(norm, value, value / factor, value * factor, confidence, looked_at)
 
 

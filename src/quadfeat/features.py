@@ -236,13 +236,19 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _select(self, X: Any, rng: np.random.Generator) -> Select:
         """Return what chooses a rule for a number of columns: by the data, or as given."""
-        if isinstance(self.rule, str) and self.rule == "auto":
+        if self._chooses_rule():
             looking = _child(rng)
             sample = Sample.of(X, self.kernel_, looking)
             return lambda n_components: choose(sample, n_components, looking)
         rule = clone(as_rule(self.rule))
         given = Selection(rule, (), f"{check.one_line(rule)} was given.")
         return lambda n_components: given
+
+    def _chooses_rule(self) -> bool:
+        """Return whether the rule is to be chosen by the data."""
+        if isinstance(self.rule, str):
+            return check.check_choice(self.rule, "rule", ("auto", *_NAMED)) == "auto"
+        return False
 
     def _draw(
         self,
@@ -287,9 +293,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         looking = _child(rng)
         sample = Sample.of(X, self.kernel_, looking)
         select = self._select(X, rng)
-        if not (isinstance(self.rule, str) and self.rule == "auto"):
-            rule = select(1).rule
-            select = partial(budget.given, rule, sample, rng=looking)
+        if not self._chooses_rule():
+            select = partial(budget.given, select(1).rule, sample, rng=looking)
         n_components = budget.smallest(select, tol)
         while True:
             selection = select(n_components)
@@ -373,6 +378,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             mean square of the difference; or its largest entry.
         n_pairs : int, default=10_000
             How many pairs to look at. Where that is enough for all of them the result is exact.
+            The interval takes means over pairs to be normal; with a tenth of the default, and a
+            kernel that is near 0 but for few pairs, 92 % of 95 % intervals were right.
         confidence : float, default=0.95
             Of the interval, or of the quantile that comes with ``"max"``.
         random_state : int, numpy.random.Generator, RandomState or None, default=None

@@ -108,7 +108,7 @@ class Sample:
         n_samples = X.shape[0]
         most = math.isqrt(2 * EVALUATIONS // kernel.evaluations_per_pair)
         chosen = rng.choice(n_samples, size=min(n_samples, N_ROWS, max(most, 8)), replace=False)
-        return cls(check.to_dense_float64(X[np.sort(chosen)]), kernel, n_samples)
+        return cls(check.to_dense_float64(X[chosen]), kernel, n_samples)
 
     @property
     def d(self) -> int:
@@ -305,7 +305,7 @@ def _trials(
 ) -> list[Candidate]:
     """Return the rules that are tried out, with their errors: a few times, the promising often."""
     tried = [Trial.of(rule, sample, n_components) for rule in _rules_to_try(sample, n_components)]
-    entries = (len(sample.gram) + sample.d) * n_components
+    entries = (len(sample.gram) + 4 * sample.d) * n_components  # to draw nodes takes longer
     most = int(np.clip(ENTRIES_TO_TRY // (4 * entries), LEAST_TRIALS, MOST_TRIALS))
     first = max(1, most // 4)
     for trial in tried:

@@ -1,0 +1,130 @@
+"""The estimate of a map's error: exact where it can be, and as sure as it says."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits
+
+from quadfeat import QuadratureFeatures
+from quadfeat.kernels import ArcCosine, Gaussian, Laplacian, Matern, PointwiseNonlinear
+
+X = load_digits().data[:400]
+
+
+def true_errors(features, rows):
+    Z = features.transform(rows)
+    exact = features.kernel_(rows)
+    return Z @ Z.T - exact, exact
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "matern12", "laplacian", "arccos1"])
+def test_exact_where_all_pairs_are_looked_at(kernel):
+    features = QuadratureFeatures(kernel, n_components=33, random_state=0).fit(X)
+    errors, exact = true_errors(features, X[:40])
+    frobenius = features.kernel_error(X[:40])
+    assert np.isclose(frobenius.value, np.linalg.norm(errors) / np.linalg.norm(exact))
+    assert frobenius.low == frobenius.value == frobenius.high == float(frobenius)
+    rms = features.kernel_error(X[:40], norm="rms")
+    assert np.isclose(rms.value, np.sqrt(np.mean(errors**2)))
+    largest = features.kernel_error(X[:40], norm="max")
+    assert np.isclose(largest.value, np.abs(errors).max())
+    assert largest.quantile == 1.0
+    assert largest.low is largest.high is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "norm"),
+    [
+        (Gaussian(0.0005), "rms"),
+        (Gaussian(0.005), "frobenius"),
+        (ArcCosine(0), "frobenius"),
+    ],
+    ids=repr,
+)
+def test_the_interval_covers_the_true_error_as_often_as_it_says(kernel, norm):
+    # An odd number of columns, so that the diagonal has an error, too.
+    features = QuadratureFeatures(kernel, rule="rff", n_components=33, random_state=0).fit(X)
+    errors, exact = true_errors(features, X)
+    truth = np.sqrt(np.mean(errors**2))
+    if norm == "frobenius":
+        truth /= np.sqrt(np.mean(exact**2))
+    covered = 0
+    for seed in range(2000):
+        found = features.kernel_error(X, norm=norm, n_pairs=5000, random_state=seed)
+        covered += found.low <= truth <= found.high
+    assert 0.925 <= covered / 2000 <= 0.975
+
+
+def test_the_largest_error_bounds_the_quantile_that_it_says():
+    features = QuadratureFeatures(n_components=32, rule="rff", random_state=0).fit(X)
+    errors, _ = true_errors(features, X)
+    off_diagonal = np.abs(errors[~np.eye(len(X), dtype=bool)])
+    held = 0
+    for seed in range(200):
+        found = features.kernel_error(X, norm="max", n_pairs=500, random_state=seed)
+        held += np.mean(off_diagonal <= found.value) >= found.quantile
+    assert held >= 180  # 95 % of 200, less three standard deviations
+
+
+def test_pairs_are_the_kernel_row_by_row():
+    left, right = X[:30], X[30:60]
+    for kernel in (
+        Gaussian(0.001),
+        Laplacian(0.001),
+        Matern(1.5, length_scale=30.0),
+        ArcCosine(0),
+        ArcCosine(2),
+        PointwiseNonlinear(np.tanh, length_scale=50.0),
+    ):
+        assert np.allclose(kernel.pairs(left, right), np.diag(kernel(left, right)), rtol=1e-9)
+        assert np.allclose(kernel.pairs(left, left), np.diag(kernel(left)), rtol=1e-9)
+    with pytest.raises(ValueError, match="30 rows and Y has 29"):
+        kernel.pairs(left, right[:29])
+
+
+def test_sparse_and_dense_agree():
+    features = QuadratureFeatures(n_components=32, random_state=0).fit(X)
+    dense = features.kernel_error(X, random_state=0)
+    assert np.isclose(
+        dense.value, features.kernel_error(sparse.csr_matrix(X), random_state=0).value
+    )
+
+
+def test_the_error_at_fit_is_that_of_the_map():
+    features = QuadratureFeatures(n_components=64, random_state=0).fit(X)
+    errors, exact = true_errors(features, X)
+    truth = np.linalg.norm(errors) / np.linalg.norm(exact)
+    found = features.approximation_error_
+    assert 0.9 * found.low < truth < 1.1 * found.high
+    assert "interval" in str(found)
+
+
+def test_degenerate_data():
+    one = QuadratureFeatures(n_components=8, random_state=0).fit(X[:1])
+    assert one.kernel_error(X[:1]).value < 1e-12
+    zeros = np.zeros((50, 3))
+    nothing = QuadratureFeatures("arccos1", n_components=8, random_state=0).fit(zeros)
+    assert nothing.kernel_error(zeros).value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"norm": "nuclear"}, "norm='nuclear' is not known"),
+        ({"n_pairs": 3}, "n_pairs=3 is not valid"),
+        ({"confidence": 1.0}, "confidence=1.0 is not valid"),
+        ({"confidence": "high"}, "confidence='high' is not valid"),
+    ],
+)
+def test_bad_options(options, message):
+    features = QuadratureFeatures(n_components=8, random_state=0).fit(X)
+    with pytest.raises(ValueError, match=message):
+        features.kernel_error(X, **options)
+
+
+def test_bad_data_for_the_error():
+    features = QuadratureFeatures(n_components=8, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="64 features"):
+        features.kernel_error(X[:, :5])
+    with pytest.raises(ValueError, match="NaN"):
+        features.kernel_error(np.full((200, 64), np.nan))

@@ -1,0 +1,74 @@
+"""n_components="auto": a tolerance that is met, with not many more columns than it takes."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from quadfeat import QuadratureFeatures, bounds
+from quadfeat.kernels import ArcCosine, Gaussian
+
+X = load_digits().data[:500] / 16
+
+
+def true_error(features):
+    Z = features.transform(X)
+    exact = features.kernel_(X)
+    return np.linalg.norm(Z @ Z.T - exact) / np.linalg.norm(exact)
+
+
+def map_of(kernel, seed, **options):
+    return QuadratureFeatures(kernel, random_state=seed, **options).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rule", "tol"),
+    [
+        (Gaussian(0.2 / 64), "auto", 0.01),
+        (Gaussian(2.0 / 64), "auto", 0.05),
+        (Gaussian(2.0 / 64), "rff", 0.1),
+        (ArcCosine(1), "auto", 0.05),
+    ],
+    ids=str,
+)
+def test_the_tolerance_is_met_with_few_columns(kernel, rule, tol):
+    maps = [map_of(kernel, seed, rule=rule, n_components="auto", tol=tol) for seed in range(12)]
+    assert sum(true_error(features) <= tol for features in maps) >= 11
+    # The smallest number that meets it in all of a dozen draws, to a tenth.
+    reference = 8
+    while any(
+        true_error(map_of(kernel, seed, rule=rule, n_components=reference)) > tol
+        for seed in range(12)
+    ):
+        reference = int(np.ceil(1.1 * reference))
+    assert np.median([features.n_components_ for features in maps]) <= 1.3 * reference
+
+
+def test_what_was_found_is_said():
+    features = map_of(Gaussian(2.0 / 64), 0, n_components="auto", tol=0.1)
+    error = features.approximation_error_
+    assert error.high <= 0.1
+    assert features.why_.startswith(f"{features.n_components_} columns have a relative error of")
+    assert features.n_components_bound_ >= bounds.n_components_for_sup_error(
+        0.1, 0.05, 64, diameter=0.1
+    )
+    assert str(features.n_components_bound_) in features.why_
+    assert features.transform(X).shape == (500, features.n_components_)
+    assert map_of("arccos1", 0, n_components="auto", tol=0.3).n_components_bound_ is None
+
+
+def test_an_absurd_tolerance_says_what_can_be_had():
+    with pytest.raises(ValueError, match=r"tol=0.0001 would take about .* give a larger tol"):
+        map_of(Gaussian(10.0), 0, n_components="auto", tol=1e-4)
+
+
+def test_a_loose_tolerance_takes_hardly_any_columns():
+    assert map_of(Gaussian(1e-4), 0, n_components="auto", tol=0.5).n_components_ <= 2
+
+
+def test_a_failed_fit_leaves_the_earlier_one():
+    features = map_of("gaussian", 0, n_components=16)
+    before = features.transform(X)
+    features.set_params(n_components="auto", tol=1e-6, kernel=Gaussian(10.0))
+    with pytest.raises(ValueError, match="would take about"):
+        features.fit(X[:, :5])
+    assert np.array_equal(features.transform(X), before)

@@ -1,0 +1,73 @@
+"""Weights fitted to the data: non-negative, better on other rows, or not kept."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris
+
+from quadfeat import QuadratureFeatures
+from quadfeat.kernels import ArcCosine, Gaussian
+from quadfeat.nodes import Nodes
+from quadfeat.reweighting import reweight
+from quadfeat.rules import MonteCarlo, SphericalRadial
+
+IRIS = load_iris().data
+DIGITS = load_digits().data / 16
+
+
+@pytest.mark.parametrize("rule", [MonteCarlo(), SphericalRadial(), SphericalRadial(tilt="fixed")])
+@pytest.mark.parametrize("kernel", [Gaussian(0.2), ArcCosine(0), ArcCosine(1)], ids=str)
+@pytest.mark.parametrize("n_components", [40, 41])
+def test_weights_stay_non_negative_and_errors_fall(rule, kernel, n_components):
+    rng = np.random.default_rng(0)
+    nodes = rule.draw(4, n_components, kernel, rng)
+    result = reweight(nodes, kernel, IRIS, rng)
+    assert (result.nodes.weights >= 0).all()
+    assert result.nodes.origin_weight >= 0 or not nodes.has_origin_column
+    if result.kept:
+        assert result.error_after < result.error_before
+    else:
+        assert result.nodes is nodes
+
+
+def test_the_whole_data_gains():
+    plain, fitted = (
+        QuadratureFeatures(
+            Gaussian(0.25), rule="rff", n_components=64, reweight=wanted, random_state=0
+        ).fit(IRIS)
+        for wanted in (False, True)
+    )
+    assert fitted.kernel_error(IRIS).value < 0.7 * plain.kernel_error(IRIS).value
+    after, before = map(
+        float, re.search(r"was (\S+) with them and (\S+) without", fitted.why_).groups()
+    )
+    assert after < before
+    assert "were kept" in fitted.why_
+
+
+def test_contributions_add_up_to_the_estimate():
+    for kernel in (Gaussian(0.2), ArcCosine(1)):
+        for n in (24, 25):
+            nodes: Nodes = SphericalRadial().draw(4, n, kernel, np.random.default_rng(0))
+            Z = np.empty((10, n))
+            nodes.write_features(IRIS[:10] * kernel.input_factor(4), kernel, Z)
+            starts = nodes.column_starts(kernel)
+            assert nodes.n_columns(kernel) == n
+            assert len(starts) == len(nodes.radii) + nodes.has_origin_column
+            assert np.allclose(np.add.reduceat(Z, starts, axis=1).sum(axis=1), Z.sum(axis=1))
+
+
+def test_reproducible():
+    first, second = (
+        QuadratureFeatures(n_components=32, reweight=True, random_state=1).fit(DIGITS)
+        for _ in range(2)
+    )
+    assert np.array_equal(first.nodes_.weights, second.nodes_.weights)
+
+
+def test_too_few_rows_and_too_many_nodes():
+    with pytest.raises(ValueError, match=r"X has 5 row\(s\).* use reweight=False"):
+        QuadratureFeatures(reweight=True).fit(IRIS[:5])
+    with pytest.raises(ValueError, match="the map has 3000 nodes: reweight=True is for 2048"):
+        QuadratureFeatures(reweight=True, rule="rff", n_components=6000).fit(IRIS)
