@@ -6,6 +6,7 @@ number of columns. In each, all rules are drawn several times on the same rows, 
 kernel matrix in the Frobenius norm, root mean square over draws.
 
     QUADFEAT_DATA=folder python benchmarks/auto.py [--datasets letter usps] [--out auto.csv]
+    python benchmarks/auto.py --cost
 
 Data sets are the NAME.npz in the folder that QUADFEAT_DATA names, or scikit-learn's digits where it
 names none. Finished cells are kept in the CSV file: run it again to go on. Rules that would take
@@ -28,25 +29,31 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
+from quadfeat import QuadratureFeatures, transform_into
 from quadfeat._core import compile_map
 from quadfeat.features import as_rule
 from quadfeat.kernels import ArcCosine, Gaussian, Kernel
 from quadfeat.rules import Rule
 from quadfeat.selection import Sample, choose
+from timing import best
 
 BASELINES = ("rff", "orf", "rom", "halton", "sobol", "gauss-hermite", "sr33")
 GAMMAS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times d
 BLOCKS = (1, 4, 16, 64)  # columns as multiples of d + 1
 COLUMNS = (100, 1000, 4000)
-N_ROWS = 300
+N_ROWS = 200
 FIELDS = ("dataset", "scaling", "kernel", "columns", "d", "auto", *BASELINES, "chosen", "seconds")
 
 # Draws of each rule in a cell, how often auto chooses there, and beyond how many entries of dense
 # nodes a cell is left out.
 DRAWS = 48
-ENTRIES_OF_DRAWS = 1.2e7
+FEWEST_DRAWS = 12
+ENTRIES_OF_DRAWS = 2e7
 CHOICES = 6
-MOST_ENTRIES = 2e7
+MOST_ENTRIES = 8e6
+
+# Shapes for which the cost of choosing is measured.
+COST_SHAPES = ((4, 1024), (16, 1024), (16, 4000), (54, 4000), (256, 1000), (256, 4000), (784, 4000))
 
 # ORF decomposes d x d matrices, Halton points need memory of order d^2.
 MOST_COLUMNS = {"orf": 1024, "halton": 1024}
@@ -111,7 +118,7 @@ def measure(cell: Cell) -> dict[str, Any]:
     others = data[N_ROWS:] if len(data) > 2 * N_ROWS else data
     gram = kernel(X)
     row: dict[str, Any] = dict(zip(FIELDS, (*cell, d), strict=False))
-    n_draws = int(np.clip(ENTRIES_OF_DRAWS // (columns * (len(X) + d)), 4, DRAWS))
+    n_draws = int(np.clip(ENTRIES_OF_DRAWS // (columns * (len(X) + d)), FEWEST_DRAWS, DRAWS))
     for baseline in BASELINES:
         if d > MOST_COLUMNS.get(baseline, d):
             continue
@@ -181,6 +188,33 @@ def summary(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def costs() -> str:
+    """Return what choosing costs, and what a transform of 50,000 rows does, in Markdown."""
+    lines = ["| d | columns | kernel | choosing, s | transform of 50,000 rows, s | allowed, s |"]
+    lines.append("|---|---|---|---|---|---|")
+    for d, columns in COST_SHAPES:
+        X = np.random.default_rng(0).standard_normal((2000, d))
+        for kernel in (Gaussian(1.0 / d), ArcCosine(0)):
+            features = QuadratureFeatures(kernel, n_components=columns, random_state=0).fit(X)
+            out = np.empty((len(X), columns))
+
+            def choosing(X: Any = X, kernel: Kernel = kernel, columns: int = columns) -> None:
+                rng = np.random.default_rng(0)
+                choose(Sample.of(X, kernel, rng), columns, rng)
+
+            def transforming(features: Any = features, X: Any = X, out: Any = out) -> None:
+                transform_into(features, X, out)
+
+            times = best({"choosing": choosing, "transforming": transforming}, 5)
+            choice, transform = times["choosing"] / 1e3, times["transforming"] / 1e3 * 25
+            allowed = max(0.3, 0.2 * transform)
+            lines.append(
+                f"| {d} | {columns} | {type(kernel).__name__} | {choice:.2f} | {transform:.2f} "
+                f"| {allowed:.2f} |"
+            )
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Run the cells that are not there yet and print the tables."""
     parser = argparse.ArgumentParser(
@@ -191,7 +225,11 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", choices=known, default=known)
     parser.add_argument("--out", type=Path, default=Path("auto.csv"))
     parser.add_argument("--jobs", type=int, default=-1)
+    parser.add_argument("--cost", action="store_true", help="only measure what choosing costs")
     options = parser.parse_args()
+    if options.cost:
+        print(costs())
+        return
 
     rows = read(options.out)
     done = {(row["dataset"], row["scaling"], row["kernel"], int(row["columns"])) for row in rows}

@@ -41,6 +41,7 @@ def quadfeat(rule: Any) -> Factory:
 
 
 METHODS: dict[str, Factory] = {
+    "quadfeat auto": quadfeat("auto"),
     "quadfeat sr33": quadfeat("sr33"),
     "quadfeat stratified radii": quadfeat(SphericalRadial(radii="stratified")),
     "quadfeat stratified, tilt 0": quadfeat(SphericalRadial(radii="stratified", tilt=0.0)),

@@ -35,22 +35,21 @@ def test_exact_where_all_pairs_are_looked_at(kernel):
 @pytest.mark.parametrize(
     ("kernel", "norm"),
     [
-        (Gaussian(0.0005), "rms"),
         (Gaussian(0.005), "frobenius"),
-        (ArcCosine(0), "frobenius"),
+        (ArcCosine(0), "rms"),
     ],
     ids=repr,
 )
 def test_the_interval_covers_the_true_error_as_often_as_it_says(kernel, norm):
     # An odd number of columns, so that the diagonal has an error, too.
-    features = QuadratureFeatures(kernel, rule="rff", n_components=33, random_state=0).fit(X)
+    features = QuadratureFeatures(kernel, rule="rff", n_components=17, random_state=0).fit(X)
     errors, exact = true_errors(features, X)
     truth = np.sqrt(np.mean(errors**2))
     if norm == "frobenius":
         truth /= np.sqrt(np.mean(exact**2))
     covered = 0
     for seed in range(2000):
-        found = features.kernel_error(X, norm=norm, n_pairs=5000, random_state=seed)
+        found = features.kernel_error(X, norm=norm, n_pairs=4000, random_state=seed)
         covered += found.low <= truth <= found.high
     assert 0.925 <= covered / 2000 <= 0.975
 
@@ -126,5 +125,7 @@ def test_bad_data_for_the_error():
     features = QuadratureFeatures(n_components=8, random_state=0).fit(X)
     with pytest.raises(ValueError, match="64 features"):
         features.kernel_error(X[:, :5])
+    rows = X.copy()
+    rows[17, 3] = np.nan
     with pytest.raises(ValueError, match="NaN"):
-        features.kernel_error(np.full((200, 64), np.nan))
+        features.kernel_error(rows, n_pairs=10, random_state=0)

@@ -31,16 +31,15 @@ def map_of(kernel, seed, **options):
     ids=str,
 )
 def test_the_tolerance_is_met_with_few_columns(kernel, rule, tol):
-    maps = [map_of(kernel, seed, rule=rule, n_components="auto", tol=tol) for seed in range(12)]
-    assert sum(true_error(features) <= tol for features in maps) >= 11
-    # The smallest number that meets it in all of a dozen draws, to a tenth.
-    reference = 8
-    while any(
-        true_error(map_of(kernel, seed, rule=rule, n_components=reference)) > tol
-        for seed in range(12)
-    ):
-        reference = int(np.ceil(1.1 * reference))
-    assert np.median([features.n_components_ for features in maps]) <= 1.3 * reference
+    maps = [map_of(kernel, seed, rule=rule, n_components="auto", tol=tol) for seed in range(6)]
+    assert sum(true_error(features) <= tol for features in maps) >= 5
+    # With so many columns fewer it is not met in every draw.
+    fewer = int(np.median([features.n_components_ for features in maps]) / 1.3)
+    rules = [features.rule_ for features in maps]
+    drawn = [
+        map_of(kernel, 100 + seed, rule=rules[seed % 6], n_components=fewer) for seed in range(24)
+    ]
+    assert any(true_error(features) > tol for features in drawn)
 
 
 def test_what_was_found_is_said():

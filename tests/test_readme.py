@@ -1,17 +1,23 @@
-"""The README's example, run as it stands, prints what the README says."""
+"""The README's examples, run as they stand, print what the README says."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).parents[1] / "README.md"
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
 
 def test_the_example_prints_what_the_readme_says():
-    text = README.read_text(encoding="utf-8")
-    (example, stated) = re.search(r"```python\n(.*?)```\n\nprints `(.*?)`", text, re.S).groups()
-    done = subprocess.run(
-        [sys.executable, "-c", example], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == stated
+    (example, stated) = re.search(r"```python\n(.*?)```\n\nprints `(.*?)`", README, re.S).groups()
+    assert run(example).stdout.strip() == stated
+
+
+def test_all_examples_run_one_after_the_other():
+    examples = re.findall(r"```python\n(.*?)```", README, re.S)
+    assert len(examples) >= 2
+    run("\n".join(examples))

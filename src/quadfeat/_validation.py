@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -135,6 +137,14 @@ def check_n_jobs(value: Any) -> int | None:
     raise ValueError(
         f"n_jobs={value!r} is not valid: give None, a number of threads, or -1 for all processors."
     )
+
+
+def warn_user(message: str) -> None:
+    """Warn at the line outside of this package from which it was called."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("quadfeat."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)
 
 
 def largest_magnitude(X: Any) -> float:

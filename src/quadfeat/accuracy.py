@@ -83,7 +83,7 @@ def strata(n_rows: int, n_pairs: int, rng: np.random.Generator) -> list[Stratum]
     """
     diagonal_rows = np.arange(n_rows)
     complete = n_rows * (n_rows + 1) // 2 <= n_pairs
-    some = max(1, n_pairs // 10)
+    some = max(2, n_pairs // 10)
     if not complete and n_rows > some:
         diagonal_rows = rng.integers(0, n_rows, size=some)
     diagonal = Stratum(diagonal_rows, diagonal_rows, 1.0 / n_rows, len(diagonal_rows) == n_rows)
@@ -161,7 +161,7 @@ def _root_of_ratio(
     # In units of the largest value, so that squares stay in range.
     unit = max(float(np.abs(value).max()) for value in (*errors, *values)) or 1.0
     squares = [(error / unit) ** 2 for error in errors]
-    sizes = [(value / unit) ** 2 if relative else np.full_like(value, unit**-2) for value in values]
+    sizes = [(value / unit) ** 2 if relative else np.ones_like(value) for value in values]
     top = sum(s.weight * q.mean() for s, q in zip(drawn, squares, strict=True))
     bottom = sum(s.weight * q.mean() for s, q in zip(drawn, sizes, strict=True))
     if top == 0:
@@ -175,4 +175,5 @@ def _root_of_ratio(
         for s, q, size in zip(drawn, squares, sizes, strict=True)
         if not s.complete
     )
-    return float(np.sqrt(ratio)), float(np.sqrt(variance) / top / 2)
+    root = float(np.sqrt(ratio)) * (1.0 if relative else unit)
+    return root, float(np.sqrt(variance) / top / 2)

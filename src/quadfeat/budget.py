@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from quadfeat import _validation as check
 from quadfeat import bounds
@@ -24,7 +25,12 @@ TRUSTED = 2**13
 FIRST = 64
 PRECISION = 1.03
 
+# The error with four times the columns should be half of what it was. If it is still this part, the
+# rest is a bias, which does not go away.
+STILL = 0.8
+
 N_TRIALS = 4
+GIVEN_ROWS = 128
 
 Select = Callable[[int], Selection]
 
@@ -42,6 +48,13 @@ def smallest(select: Select, tol: float) -> int:
     low, high = 0, FIRST
     while (error := expected_error(select(high))) > tol:
         if high == TRUSTED:
+            fewer = expected_error(select(high // 4))
+            if error > STILL * fewer:
+                raise ValueError(
+                    f"tol={tol!r} cannot be met by {check.one_line(select(1).rule)} on this data, "
+                    f"where it is biased: {high // 4} columns have a relative error of about "
+                    f"{fewer:.2g}, and {high} of {error:.2g}. Use rule='auto' or a larger tol."
+                )
             # From here on errors are taken to fall like the root of the number of columns.
             return _checked(high * (error / tol) ** 2, high, error, tol)
         low, high = high, min(math.ceil(high * _factor(error, tol, 1.2, 8.0)), TRUSTED)
@@ -84,7 +97,7 @@ def expected_error(selection: Selection) -> float:
 
 def given(rule: Rule, sample: Sample, n_components: int, rng: np.random.Generator) -> Selection:
     """Return the selection of a rule that the user has chosen, its error found by trials."""
-    trial = Trial(rule, sample, n_components, 0, n_components, 0)
+    trial = Trial.of_whole(rule, sample.first(GIVEN_ROWS), n_components)
     trial.run(N_TRIALS, rng)
     candidate: Candidate = trial.candidate()
     return Selection(rule, (candidate,), f"{check.one_line(rule)} was given.")
@@ -98,7 +111,7 @@ def paper_bound(sample: Sample, tol: float) -> int | None:
     """
     kernel: Any = sample.kernel
     normal = isinstance(kernel.spectrum, NormalSpectrum)
-    diameter = float(sample.distances[0].max())
-    if not (normal and isinstance(kernel.nonlinearity, Fourier)) or not sample.distances[1].any():
+    diameter = float(pdist(sample.scaled).max(initial=0.0))
+    if not (normal and isinstance(kernel.nonlinearity, Fourier)) or diameter == 0:
         return None
     return bounds.n_components_for_sup_error(tol, 0.05, sample.d, diameter=diameter)

@@ -74,7 +74,7 @@ def grow(features: QuadratureFeatures, n_components: int) -> QuadratureFeatures:
         grown = _extended(nodes, rule, layout, n_components, kernel, rng)
 
     larger = copy.copy(features)
-    larger.n_components = n_components
+    larger.n_components, larger.tol = n_components, None
     larger._replace_nodes(
         grown, n_components, features._states._replace(after=rng.bit_generator.state)
     )
@@ -92,6 +92,8 @@ def _obstacle(features: QuadratureFeatures, layout: Layout) -> str | None:
     reason = rule.obstacle_to_growth()
     if reason is not None:
         return reason
+    if rule.has_origin(features.kernel_) and not nodes.has_origin_column:
+        return "a single column has left no room for the origin's: fit one with more columns."
     per_block = rule.nodes_per_block(nodes.directions.d)
     n_nodes = len(nodes.radii)
     if nodes.last_is_single or n_nodes % per_block:

@@ -57,8 +57,8 @@ class Reweighted:
 class Pairs:
     """Pairs of rows, with their weights in a mean over all pairs of the data."""
 
-    contributions: Float64Array  # (pairs, nodes)
-    values: Float64Array  # the exact kernel
+    contributions: Float64Array  # (pairs, nodes), in units of the kernel's largest value
+    values: Float64Array  # the exact kernel, in the same units
     weights: Float64Array  # roots, that sum to 1 in squares
 
     def error(self, multipliers: Float64Array) -> float:
@@ -103,12 +103,11 @@ def reweight(nodes: Nodes, kernel: Kernel, X: Array, rng: np.random.Generator) -
     tried = [_fit(fitting, strength) for strength in STRENGTHS]
     best = min(tried, key=choosing.error)
     before, after = checking.error(ones), checking.error(best)
-    if after >= before:
+    if not after < before:
         return Reweighted(nodes, False, before, after)
     n_nodes = len(nodes.radii)
-    origin_weight = nodes.origin_weight
-    if nodes.has_origin_column:
-        origin_weight *= float(best[n_nodes])
+    # Without a column for it, the origin has no part in what was fitted.
+    origin_weight = nodes.origin_weight * float(best[n_nodes]) if nodes.has_origin_column else 0.0
     return Reweighted(
         replace(nodes, weights=nodes.weights * best[:n_nodes], origin_weight=origin_weight),
         True,
@@ -134,18 +133,22 @@ def _sample(
     Z = np.empty((n, nodes.n_columns(kernel)))
     nodes.write_features(scaled, kernel, Z)
     starts = nodes.column_starts(kernel)
-    contributions = np.add.reduceat(Z[left] * Z[right], starts, axis=1)
+    values = kernel.pairs(rows[left], rows[right])
+    unit = float(np.abs(values).max()) or 1.0  # so that squares stay in range
+    contributions = np.add.reduceat(Z[left] / unit * Z[right], starts, axis=1)
     shares = np.repeat([1.0 / n_samples / n, (1.0 - 1.0 / n_samples) / n_pairs], [n, n_pairs])
-    return Pairs(contributions, kernel.pairs(rows[left], rows[right]), np.sqrt(shares))
+    return Pairs(contributions, values / unit, np.sqrt(shares))
 
 
 def _fit(pairs: Pairs, strength: float) -> Float64Array:
     """Return the multipliers >= 0 that fit best, held to 1 with this strength."""
     weighted = pairs.contributions * pairs.weights[:, None]
     matrix = weighted.T @ weighted
-    ridge = strength * float(np.mean(np.diagonal(matrix)))
-    matrix[np.diag_indices_from(matrix)] += ridge
-    target = weighted.T @ (pairs.values * pairs.weights) + ridge
+    target = weighted.T @ (pairs.values * pairs.weights)
+    # In units in which the optimiser's tolerances mean something, however many the nodes.
+    unit = float(np.mean(np.diagonal(matrix))) or 1.0
+    matrix, target = matrix / unit, target / unit + strength
+    matrix[np.diag_indices_from(matrix)] += strength
 
     def objective(multipliers: Float64Array) -> tuple[float, Float64Array]:
         product = matrix @ multipliers

@@ -21,7 +21,6 @@ name                rule
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -704,10 +703,8 @@ class SphericalRadial(Rule):
         constant = self.radii == "constant"
         inverse = spectrum.mixing_moment(-t) if constant else spectrum.moment(p, -t)
         if not np.isfinite(inverse):
-            warnings.warn(
+            check.warn_user(
                 f"the weights of {check.one_line(self)} have infinite variance for "
                 f"{check.one_line(kernel)} on {p} column(s), so its error may vary wildly where "
                 "the kernel is narrow: use tilt=0.0 (rule='orf') or rule='halton' there.",
-                UserWarning,
-                stacklevel=5,  # the line that calls fit
             )

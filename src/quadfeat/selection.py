@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,15 +27,16 @@ from quadfeat._core import DENSE_UP_TO, compile_map, farthest
 from quadfeat._validation import Float64Array
 from quadfeat.kernels import Kernel
 from quadfeat.nodes import Layout
-from quadfeat.nonlinearities import Fourier
+from quadfeat.nonlinearities import Fourier, Pointwise
 from quadfeat.rotations import Hadamard
 from quadfeat.rules import MonteCarlo, QuasiMonteCarlo, Rule, SphericalRadial
 from quadfeat.spectra import IsotropicSpectrum
 from quadfeat.variance import BlockMoments, radial_slices
 
-# Rows of the sample, and how many of them a rule is tried out on.
+# Rows of the sample; of many columns so many that features have not many more entries than these.
 N_ROWS = 256
-N_TRIED = 64
+FEWEST_ROWS = 64
+ENTRIES_OF_SAMPLE = 2**16
 
 # Entries of features and of nodes that all trials together may take; how many trials at least and
 # at most.
@@ -47,6 +48,10 @@ MOST_TRIALS = 32
 EVALUATIONS = 2**21
 
 TILTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+# In fewer dimensions closed forms are far off: so little is left of the variance that what they
+# leave out of account is most of it.
+CLOSED_FORMS_FROM = 3
 
 # Low-discrepancy points in more coordinates are no better than random ones, and slow to draw.
 QUASI_UP_TO = 256
@@ -60,8 +65,9 @@ WORTH_IT = 1.05
 # A rule whose first trials have an error of more than so many times the best is not tried again.
 PROMISING = 1.4
 
-# Distances of scaled rows beyond this are as good as infinite: k < 1e-7 for the Gaussian kernel.
+# Distances of scaled rows beyond this are as good as infinite where the kernel is as good as 0.
 FARTHEST = 6.0
+AS_GOOD_AS_ZERO = 1e-6
 N_DISTANCES = 40
 
 
@@ -75,7 +81,8 @@ class Candidate(NamedTuple):
     error : float
         Expected error relative to the kernel, in the Frobenius norm.
     uncertainty : float
-        Standard error of ``error``; 0 for a closed form.
+        Standard error of ``error``, given the rows; 0 for a closed form, which is right to some per
+        cent.
     method : str
         ``"closed form"`` or ``"trials"``.
     """
@@ -110,6 +117,10 @@ class Sample:
         chosen = rng.choice(n_samples, size=min(n_samples, N_ROWS, max(most, 8)), replace=False)
         return cls(check.to_dense_float64(X[chosen]), kernel, n_samples)
 
+    def first(self, n_rows: int) -> Sample:
+        """Return a sample of fewer rows."""
+        return replace(self, rows=self.rows[:n_rows])
+
     @property
     def d(self) -> int:
         """Width of the data."""
@@ -127,8 +138,8 @@ class Sample:
 
     @cached_property
     def gram(self) -> Float64Array:
-        """The exact kernel of the rows that rules are tried out on."""
-        return np.asarray(self.kernel(self.rows[:N_TRIED]))
+        """The exact kernel of the rows."""
+        return np.asarray(self.kernel(self.rows))
 
     @cached_property
     def mean_square(self) -> float:
@@ -152,7 +163,10 @@ class Sample:
     @cached_property
     def distances(self) -> tuple[Float64Array, Float64Array]:
         """Distances of scaled rows, and how often pairs of different rows are near each."""
-        found = np.clip(pdist(self.scaled), 1e-12, FARTHEST)
+        found = np.maximum(pdist(self.scaled), 1e-12)
+        kernel: Any = self.kernel  # a stationary one
+        if kernel.at_distance(np.array([FARTHEST]))[0] < AS_GOOD_AS_ZERO:
+            found = np.minimum(found, FARTHEST)
         if len(found) == 0:
             return np.array([1.0]), np.zeros(1)
         grid = np.geomspace(found.min(), max(found.max(), found.min() * 1.001), N_DISTANCES)
@@ -177,6 +191,7 @@ def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selec
     rng : numpy.random.Generator
         For trials.
     """
+    sample = sample.first(max(FEWEST_ROWS, ENTRIES_OF_SAMPLE // n_components))
     candidates = list(_closed_forms(sample, n_components))
     candidates += _trials(sample, n_components, candidates, rng)
     ordered = tuple(sorted(candidates, key=lambda candidate: candidate.error))
@@ -198,10 +213,10 @@ def _why(
     chosen: Candidate, ordered: tuple[Candidate, ...], sample: Sample, n_components: int
 ) -> str:
     """Return a sentence whose every number is one of the candidates'."""
-    n_rows = len(sample.rows if chosen.method == "closed form" else sample.gram)
     text = (
         f"{check.one_line(chosen.rule)} is expected to have a relative error of "
-        f"{chosen.error:.3g} with {n_components} columns, by {chosen.method} on {n_rows} rows"
+        f"{chosen.error:.3g} with {n_components} column{'s' if n_components > 1 else ''}, by "
+        f"{chosen.method} on {len(sample.rows)} rows"
     )
     best, *others = ordered
     if chosen is not best:
@@ -219,27 +234,38 @@ def _why(
 
 def _closed_forms(sample: Sample, n_components: int) -> Iterator[Candidate]:
     """Yield the spherical-radial rules of a stationary kernel, with their errors."""
-    kernel, spectrum = sample.kernel, sample.kernel.spectrum
+    if sample.d < CLOSED_FORMS_FROM or not isinstance(sample.kernel.nonlinearity, Fourier):
+        return
+    for rule in _spherical_radial_rules(sample, n_components):
+        spectrum = sample.kernel.spectrum
+        assert isinstance(spectrum, IsotropicSpectrum)
+        if rule.tilt == "fixed":
+            second, fourth = (spectrum.moment(sample.d, order) for order in (1.0, 2.0))
+            radii, weights = np.array([math.sqrt(fourth / second)]), np.array([second**2 / fourth])
+        else:
+            tilt = float(rule.tilt)
+            radii = radial_slices(spectrum, sample.d, tilt)
+            weights = radii ** (-2 * tilt)
+            weights /= weights.mean()
+        yield _closed_form(rule, radii, weights, sample, n_components)
+
+
+def _spherical_radial_rules(sample: Sample, n_components: int) -> Iterator[SphericalRadial]:
+    """Yield the spherical-radial rules that a stationary kernel allows."""
+    d, spectrum = sample.d, sample.kernel.spectrum
     if not isinstance(spectrum, IsotropicSpectrum):
         return
-    if not isinstance(kernel.nonlinearity, Fourier):
-        return
+    has_fourth_moments = bool(np.isfinite(spectrum.moment(d, 2.0)))
     for directions in ("simplex", "orthoplex"):
         for tilt in TILTS:
-            if _usable(spectrum, sample.d, tilt):
-                origin = "match" if np.isfinite(spectrum.moment(sample.d, 1.0)) else "renormalise"
-                rule = SphericalRadial(
+            if _usable(spectrum, d, tilt):
+                # How much a stretch to exact second moments varies, fourth moments say.
+                origin = "match" if has_fourth_moments else "renormalise"
+                yield SphericalRadial(
                     directions=directions, tilt=tilt, radii="stratified", origin=origin
                 )
-                radii = radial_slices(spectrum, sample.d, tilt)
-                weights = spectrum.moment(sample.d, tilt) / radii ** (2 * tilt)
-                yield _closed_form(rule, radii, weights / weights.mean(), sample, n_components)
-        if np.isfinite(spectrum.moment(sample.d, 2.0)):
-            second, fourth = (spectrum.moment(sample.d, order) for order in (1.0, 2.0))
-            rule = SphericalRadial(directions=directions, tilt="fixed")
-            radius, weight = math.sqrt(fourth / second), second**2 / fourth
-            radii, weights = np.array([radius]), np.array([weight])
-            yield _closed_form(rule, radii, weights, sample, n_components)
+        if has_fourth_moments and n_components > 1:  # there has to be room for the origin
+            yield SphericalRadial(directions=directions, tilt="fixed")
 
 
 def _usable(spectrum: IsotropicSpectrum, d: int, tilt: float) -> bool:
@@ -256,11 +282,13 @@ def _closed_form(
 ) -> Candidate:
     """Return a candidate with the best weight for what remains behind whole blocks."""
     d, kernel = sample.d, sample.kernel
-    per_block, cosine = (d + 1, -1.0 / d) if rule.directions == "simplex" else (d, 0.0)
+    per_block = rule.nodes_per_block(d)
+    cosine = -1.0 / d if rule.directions == "simplex" else 0.0
     distances, frequency = sample.distances
     moments = BlockMoments.of(distances, radii, weights, d, cosine)
     layout = Layout.of(n_components, kernel, origin=rule.has_origin(kernel), reflect=True)
-    stratified = rule.radii == "stratified"
+    # Radii made of two numbers are stratified in each of them, which is less than in themselves.
+    stratified = rule.radii == "stratified" and kernel.spectrum.n_radial == 1  # type: ignore[attr-defined]
 
     def mean_variance(n_nodes: int, has_single: bool) -> float:
         # The phase of a single cosine adds the variance 1/2 to its node's, on the diagonal too.
@@ -297,7 +325,7 @@ def _best_remainder(blocks: float, rest: float, n_blocks: int, n_rest: int) -> t
         return 1.0, 0.0
     share = min(blocks / (blocks + rest), n_rest / (n_blocks + n_rest))
     error = (1.0 - share) ** 2 * blocks + share**2 * rest
-    return share / (1.0 - share) * n_blocks / n_rest, error
+    return min(1.0, share / (1.0 - share) * n_blocks / n_rest), error
 
 
 def _trials(
@@ -306,6 +334,8 @@ def _trials(
     """Return the rules that are tried out, with their errors: a few times, the promising often."""
     tried = [Trial.of(rule, sample, n_components) for rule in _rules_to_try(sample, n_components)]
     entries = (len(sample.gram) + 4 * sample.d) * n_components  # to draw nodes takes longer
+    if isinstance(sample.kernel.nonlinearity, Pointwise):
+        entries *= 16  # a function of the user's is not as fast as a native one
     most = int(np.clip(ENTRIES_TO_TRY // (4 * entries), LEAST_TRIALS, MOST_TRIALS))
     first = max(1, most // 4)
     for trial in tried:
@@ -332,6 +362,8 @@ def _rules_to_try(sample: Sample, n_components: int) -> Iterator[Rule]:
             for tilt in (0.0, 0.5, 1.0):
                 if _usable(spectrum, d, tilt):
                     yield SphericalRadial(tilt=tilt, radii="stratified", origin="match")
+        elif d < CLOSED_FORMS_FROM:
+            yield from _spherical_radial_rules(sample, n_components)
         yield SphericalRadial(
             directions="orthoplex", tilt=0.0, radii="constant", rotation=Hadamard()
         )
@@ -362,23 +394,33 @@ class Trial:
     rest_errors: list[float] = field(default_factory=list)
 
     @classmethod
+    def of_whole(cls, rule: Rule, sample: Sample, n_components: int) -> Trial:
+        """Return a trial of a rule as it is, whatever remains."""
+        return cls(rule, sample, n_components, 0, n_components, 0)
+
+    @classmethod
     def of(cls, rule: Rule, sample: Sample, n_components: int) -> Trial:
         """Return a trial that has not been run."""
         kernel = sample.kernel
         layout = Layout.of(n_components, kernel, origin=rule.has_origin(kernel), reflect=True)
         whole, rest = rule.whole_and_rest(layout, rule.nodes_per_block(sample.d))
         if not whole:  # a single column is all there is
-            return cls(rule, sample, rest, 0, n_components, 0)
+            return cls.of_whole(rule, sample, n_components)
         per_node = 2 if layout.reflected or isinstance(kernel.nonlinearity, Fourier) else 1
         rest_columns = per_node * rest - layout.last_is_single
-        return cls(rule, sample, whole, rest, n_components - rest_columns, rest_columns)
+        block_columns = n_components - rest_columns
+        # Each part by itself has an origin, if the rule has one.
+        rest_columns += layout.has_origin_column
+        return cls(rule, sample, whole, rest, block_columns, rest_columns)
 
     def run(self, n_trials: int, rng: np.random.Generator) -> None:
         """Draw the rule some times more."""
         for _ in range(n_trials):
             self.block_errors.append(trial_error(self.rule, self.sample, self.block_columns, rng))
             if self.n_rest:
-                rule = MonteCarlo() if self.rest_columns == 1 else self.rule
+                rule = clone(self.rule)
+                if isinstance(rule, QuasiMonteCarlo):  # too few to be matched
+                    rule.matched = False
                 self.rest_errors.append(trial_error(rule, self.sample, self.rest_columns, rng))
 
     def candidate(self) -> Candidate:
@@ -397,7 +439,7 @@ class Trial:
 
 def trial_error(rule: Rule, sample: Sample, n_components: int, rng: np.random.Generator) -> float:
     """Return the mean squared error of a draw of a rule, in units of the kernel's largest value."""
-    kernel, rows = sample.kernel, sample.rows[:N_TRIED]
+    kernel, rows = sample.kernel, sample.rows
     nodes = rule.draw(sample.d, n_components, kernel, rng)
     far = 2.0 * nodes.longest * sample.longest > farthest(kernel, np.float64)
     Z = np.empty((len(rows), n_components))

@@ -14,9 +14,10 @@ two of them have the same inner product ``c`` (``-1/d`` or 0). With Gegenbauer p
 
     E[h_i h_j] = \sum_l E[a_l(\rho_i) a_l(\rho_j)]\, P_l(c), \qquad P_l(c) = p_l(c) / p_l(1),
 
-and all that is needed are the sums of :math:`E[a_l]^2` (radii drawn apart) and of
-:math:`E[a_l^2]` (the same radius). Stratified radii are never in the same of ``M`` slices, which
-takes :math:`1/(M-1)` of the second from the first.
+where :math:`E[a_l(\rho_i) a_l(\rho_j)]` is :math:`E[a_l]^2` for independent radii. Stratified radii
+are in different ones of ``M`` slices: with the means :math:`\mu_k` of :math:`a_l` over the slices
+it is :math:`(M\, E[a_l]^2 - \overline{\mu_k^2}) / (M - 1)`. Integrals over ``s`` and the radius are
+sums over a few nodes; stretching radii (``origin="match"``) is left out of account.
 """
 
 from __future__ import annotations
@@ -91,25 +92,18 @@ class AngularRule:
 
 @dataclass(frozen=True)
 class BlockMoments:
-    """Moments of a spherical-radial rule's nodes, each for a list of distances.
+    """What the variance of a spherical-radial rule is made of, for a list of distances.
 
     Attributes
     ----------
-    mean : array of shape (n_distances,)
-        ``E[h]``: the estimate of ``k - 1``, but for a bias.
-    square : array of shape (n_distances,)
-        ``E[h^2]``.
-    apart, together : arrays of shape (n_distances,)
-        ``E[h_i h_j]`` of two nodes of a block whose radii are independent, or the same.
-    radial : array of shape (n_distances,)
-        The variance of ``E_s[h]`` over the radius.
+    coefficients : array of shape (n_distances, n_radii, n_degrees)
+        The coefficients ``a_l`` at equally likely radii, in their order.
+    ratios : array of shape (n_degrees,)
+        ``P_l(c)`` for the inner product ``c`` of two directions of a block.
     """
 
-    mean: Float64Array
-    square: Float64Array
-    apart: Float64Array
-    together: Float64Array
-    radial: Float64Array
+    coefficients: Float64Array
+    ratios: Float64Array
 
     @classmethod
     def of(
@@ -119,17 +113,12 @@ class BlockMoments:
         angles = AngularRule.of(d)
         half_angles = np.multiply.outer(np.outer(distances, radii), angles.nodes / 2.0)
         values = -2.0 * np.sin(half_angles) ** 2 * weights[:, None]  # cos - 1 without cancellation
-        coefficients = values @ angles.projections.T  # (distance, radius, degree)
-        mean_squares = (coefficients**2).mean(axis=1)
-        squared_means = coefficients.mean(axis=1) ** 2
-        ratios = angles.ratios(c)
-        return cls(
-            mean=coefficients[:, :, 0].mean(axis=1),
-            square=mean_squares.sum(axis=1),
-            apart=squared_means @ ratios,
-            together=mean_squares @ ratios,
-            radial=mean_squares[:, 0] - squared_means[:, 0],
-        )
+        return cls(values @ angles.projections.T, angles.ratios(c))
+
+    @property
+    def mean(self) -> Float64Array:
+        """``E[h]`` for each distance: the estimate of ``k - 1``, but for a bias."""
+        return np.asarray(self.coefficients[:, :, 0].mean(axis=1))
 
     def variance(self, n_nodes: int, per_block: int, *, stratified: bool) -> Float64Array:
         """Return the variance of the mean of ``n_nodes`` nodes, the last block cut.
@@ -146,12 +135,31 @@ class BlockMoments:
         n_blocks, rest = divmod(n_nodes, per_block)
         pairs = n_nodes * (n_nodes - 1)
         same_block = n_blocks * per_block * (per_block - 1) + rest * (rest - 1)
-        within, between = self.apart, self.mean**2
+        squares = (self.coefficients**2).mean(axis=1).sum(axis=1)
+        products = self.coefficients.mean(axis=1) ** 2  # of two nodes, degree by degree
         if stratified and n_nodes > 1:
-            within = within - (self.together - self.apart) / (n_nodes - 1)
-            between = between - self.radial / (n_nodes - 1)
-        total = n_nodes * self.square + same_block * within + (pairs - same_block) * between
+            products = (n_nodes * products - self._slice_squares(n_nodes)) / (n_nodes - 1)
+        within, between = products @ self.ratios, products[:, 0]
+        total = n_nodes * squares + same_block * within + (pairs - same_block) * between
         return np.maximum(total / n_nodes**2 - self.mean**2, 0.0)
+
+    def _slice_squares(self, n_slices: int) -> Float64Array:
+        """Return the mean over slices of the squared mean in a slice, (n_distances, n_degrees)."""
+        n_radii = self.coefficients.shape[1]
+        if n_slices >= n_radii:
+            # What varies within slices that are finer than the radii are, by differences.
+            steps = np.diff(self.coefficients, axis=1) ** 2
+            within = steps.sum(axis=1) / max(1, n_radii - 1) * (n_radii / n_slices) ** 2 / 12.0
+            return np.asarray((self.coefficients**2).mean(axis=1) - within)
+        # Integrals up to the ends of the slices, of functions that are constant between radii.
+        integrals = np.cumsum(self.coefficients, axis=1) / n_radii
+        integrals = np.concatenate([np.zeros_like(integrals[:, :1]), integrals], axis=1)
+        ends = np.arange(n_slices + 1) * (n_radii / n_slices)
+        below = np.minimum(ends.astype(int), n_radii - 1)
+        part = (ends - below)[:, None]
+        at_ends = integrals[:, below] * (1.0 - part) + integrals[:, below + 1] * part
+        means = np.diff(at_ends, axis=1) * n_slices
+        return np.asarray((means**2).mean(axis=1))
 
 
 def radial_slices(spectrum: IsotropicSpectrum, d: int, tilt: float) -> Float64Array:

@@ -38,7 +38,7 @@ EXACT = "exact kernel"
 GUESS = "guess"
 MAPS = (OURS, RBF_SAMPLER, NYSTROEM)  # those with a number of features, the cheapest first
 
-DEFAULT_RULE = "default"
+DEFAULT_RULE = "auto"
 RULES = (DEFAULT_RULE, "sr33", "orf", "rom", "sobol", "rff")
 DENSE_RULES = ("orf", "sobol", "rff")  # which keep a matrix that is as wide as the data
 WIDE = 2000  # columns from which these are left out
@@ -287,8 +287,7 @@ def _map(problem: Problem, cell: Cell) -> Any:
     kernel = cell.kernel
     assert kernel is not None
     if cell.contestant == OURS:
-        features = QuadratureFeatures(kernel, n_components=columns, random_state=seed)
-        return features if cell.rule == DEFAULT_RULE else features.set_params(rule=cell.rule)
+        return QuadratureFeatures(kernel, n_components=columns, rule=cell.rule, random_state=seed)
     if cell.contestant == RBF_SAMPLER:
         assert isinstance(kernel, Gaussian)
         return RBFSampler(gamma=kernel.gamma, n_components=columns, random_state=seed)

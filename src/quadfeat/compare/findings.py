@@ -73,9 +73,9 @@ class Findings:
         played = rows[rows["stage"] == "contest"]
         table, scores = verdict.summarise(played), verdict.scores_by_fold(played)
         decided = verdict.decide(scores)
-        features = QuadratureFeatures(kernel, n_components=decided.ours[1], random_state=0)
-        if rule != DEFAULT_RULE:
-            features.set_params(rule=rule)
+        features = QuadratureFeatures(
+            kernel, n_components=decided.ours[1], rule=rule, random_state=0
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # said again when the model is trained
             fitted = one_line(features.fit(problem.fold(0).X_train).rule_)

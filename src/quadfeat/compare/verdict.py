@@ -152,6 +152,9 @@ def equal_time(table: pd.DataFrame, ours: Key) -> pd.DataFrame:
     budget = float(reference["seconds"].iloc[0])
     rows = []
     for name, part in timed.groupby("contestant", sort=False):
+        # What is slower with fewer features is so by chance.
+        part = part.sort_values("D")
+        part = part.assign(seconds=np.maximum.accumulate(part["seconds"].to_numpy()))
         within = part[part["seconds"] <= budget]
         row: dict[str, object] = {"contestant": name, "seconds": budget, "D": "", "remark": ""}
         row["score"] = np.nan
@@ -163,15 +166,14 @@ def equal_time(table: pd.DataFrame, ours: Key) -> pd.DataFrame:
         elif name not in MAPS:
             row.update(score=float(part["score"].iloc[0]), seconds=float(part["seconds"].iloc[0]))
         else:
-            row.update(_interpolate(part.sort_values("D"), budget))
+            row.update(_interpolate(part, budget))
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def _interpolate(part: pd.DataFrame, budget: float) -> dict[str, object]:
     """Return the number of features that takes just so long, and its score."""
-    # What is slower with fewer features is so by chance.
-    seconds = np.maximum.accumulate(part["seconds"].to_numpy())
+    seconds = part["seconds"].to_numpy()
     columns, score = part["D"].to_numpy(), part["score"].to_numpy()
     k = int(np.searchsorted(seconds, budget, side="right")) - 1
     if k == len(columns) - 1:
