@@ -106,6 +106,16 @@ def test_degenerate_data():
     assert nothing.kernel_error(zeros).value == 0.0
 
 
+def test_few_pairs_and_values_far_out_of_range():
+    features = QuadratureFeatures("arccos1", n_components=8, random_state=0).fit(X)
+    few = features.kernel_error(X, n_pairs=10, random_state=0)
+    assert 0 < few.low < few.high
+    expected = features.kernel_error(X[:50], norm="rms").value
+    for scale in (1e-80, 1e80):
+        found = features.kernel_error(X[:50] * scale, norm="rms").value
+        assert np.isclose(found, expected * scale**2, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits
 
 from quadfeat import QuadratureFeatures, bounds
@@ -47,9 +48,12 @@ def test_what_was_found_is_said():
     error = features.approximation_error_
     assert error.high <= 0.1
     assert features.why_.startswith(f"{features.n_components_} columns have a relative error of")
-    assert features.n_components_bound_ >= bounds.n_components_for_sup_error(
-        0.1, 0.05, 64, diameter=0.1
+    whole = np.sqrt(2 * 2.0 / 64) * pdist(X).max()  # the sample's is somewhat smaller
+    least, most = (
+        bounds.n_components_for_sup_error(0.1, 0.05, 64, diameter=diameter)
+        for diameter in (0.8 * whole, whole)
     )
+    assert least <= features.n_components_bound_ <= most
     assert str(features.n_components_bound_) in features.why_
     assert features.transform(X).shape == (500, features.n_components_)
     assert map_of("arccos1", 0, n_components="auto", tol=0.3).n_components_bound_ is None
@@ -58,6 +62,15 @@ def test_what_was_found_is_said():
 def test_an_absurd_tolerance_says_what_can_be_had():
     with pytest.raises(ValueError, match=r"tol=0.0001 would take about .* give a larger tol"):
         map_of(Gaussian(10.0), 0, n_components="auto", tol=1e-4)
+
+
+def test_a_biased_rule_says_that_it_is():
+    rows = np.random.default_rng(0).standard_normal((300, 3))
+    features = QuadratureFeatures(
+        Gaussian(0.5), rule="rom", n_components="auto", tol=0.05, random_state=0
+    )
+    with pytest.raises(ValueError, match=r"cannot be met by .* it is biased: .* Use rule='auto'"):
+        features.fit(rows)
 
 
 def test_a_loose_tolerance_takes_hardly_any_columns():

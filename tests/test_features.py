@@ -237,6 +237,19 @@ def test_default_is_a_rule_for_the_data_and_the_gaussian_kernel():
     assert repr(clone(features).set_params(kernel="rbf").fit(X).kernel_).startswith("Gaussian")
 
 
+def test_a_second_fit_leaves_nothing_of_the_first():
+    features = QuadratureFeatures(n_components=8, random_state=0)
+    features.fit(pd.DataFrame(X, columns=list("abcde"))).fit(X)
+    assert not hasattr(features, "feature_names_in_")
+    features.transform(X)  # and no warning of names
+
+
+def test_warnings_point_at_the_line_that_called_fit():
+    with pytest.warns(UserWarning, match="infinite variance") as found:
+        fitted(rule="sr33").fit(X[:, :2])
+    assert {warning.filename for warning in found} == {__file__}
+
+
 def test_set_output_and_feature_names():
     features = fitted(n_components=3)
     names = ["quadraturefeatures0", "quadraturefeatures1", "quadraturefeatures2"]

@@ -81,6 +81,7 @@ def test_a_grown_map_is_more_accurate():
         (SphericalRadial(origin="renormalise"), 24, 80, "origin='renormalise' changes"),
         (QuasiMonteCarlo(matched=True), 24, 80, "matched nodes all change"),
         (SphericalRadial(tilt=0.0, remainder=0.5), 24, 80, "there would be a remainder"),
+        ("sr33", 1, 25, "left no room for the origin's"),
     ],
     ids=str,
 )

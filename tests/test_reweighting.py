@@ -4,12 +4,13 @@ import re
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 from sklearn.datasets import load_digits, load_iris
 
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import ArcCosine, Gaussian
 from quadfeat.nodes import Nodes
-from quadfeat.reweighting import reweight
+from quadfeat.reweighting import _fit, _sample, reweight
 from quadfeat.rules import MonteCarlo, SphericalRadial
 
 IRIS = load_iris().data
@@ -39,11 +40,44 @@ def test_the_whole_data_gains():
         for wanted in (False, True)
     )
     assert fitted.kernel_error(IRIS).value < 0.7 * plain.kernel_error(IRIS).value
-    after, before = map(
-        float, re.search(r"was (\S+) with them and (\S+) without", fitted.why_).groups()
-    )
-    assert after < before
+    said = re.search(r"was (\S+) with them and (\S+) without", fitted.why_)
+    assert float(said[1]) < float(said[2])
     assert "were kept" in fitted.why_
+
+
+@pytest.mark.parametrize("strength", [1e-4, 1e-1])
+@pytest.mark.parametrize("n_nodes", [40, 300])
+def test_weights_are_those_of_non_negative_least_squares(n_nodes, strength):
+    kernel, rng = Gaussian(0.25), np.random.default_rng(0)
+    nodes = MonteCarlo().draw(4, 2 * n_nodes, kernel, rng)
+    pairs = _sample(nodes, kernel, IRIS, len(IRIS), 2000, rng)
+    A = pairs.contributions * pairs.weights[:, None]
+    ridge = np.sqrt(strength * np.mean((A**2).sum(axis=0)))
+    A = np.vstack([A, ridge * np.eye(n_nodes)])
+    b = np.concatenate([pairs.values * pairs.weights, np.full(n_nodes, ridge)])
+    exact, _ = nnls(A, b)
+    found = _fit(pairs, strength)
+    assert np.linalg.norm(A @ found - b) < 1.001 * np.linalg.norm(A @ exact - b)
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e-3, 1.0, 1e80])
+def test_the_scale_of_the_data_does_not_matter(scale):
+    features = QuadratureFeatures(
+        ArcCosine(1), n_components=20, rule="rff", reweight=True, random_state=0
+    ).fit(IRIS * scale)
+    assert "were kept" in features.why_
+    assert features.kernel_error(IRIS * scale).value < 0.05
+
+
+def test_what_is_fitted_is_all_there_is():
+    # With a signed origin approximate_kernel added a constant that the weights did not know of.
+    rule = SphericalRadial(origin="signed")
+    features = QuadratureFeatures(
+        Gaussian(0.25), rule=rule, n_components=30, reweight=True, random_state=0
+    ).fit(IRIS)
+    assert features._reweighted
+    Z = features.transform(IRIS)
+    assert np.allclose(features.approximate_kernel(IRIS), Z @ Z.T)
 
 
 def test_contributions_add_up_to_the_estimate():

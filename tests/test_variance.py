@@ -34,9 +34,13 @@ def test_ratios_are_legendre_polynomials_in_three_dimensions():
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 @pytest.mark.parametrize("radii", ["independent", "stratified"])
 @pytest.mark.parametrize("tilt", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize(("directions", "n_nodes"), [("simplex", 15), ("orthoplex", 11)])
-def test_variance_is_that_of_draws(kernel, radii, tilt, directions, n_nodes):
-    d, n_draws = 4, 1500
+@pytest.mark.parametrize(
+    ("directions", "d", "n_nodes"), [("simplex", 4, 15), ("orthoplex", 4, 3), ("orthoplex", 3, 100)]
+)
+def test_variance_is_that_of_draws(kernel, radii, tilt, directions, d, n_nodes):
+    if radii == "stratified" and kernel.spectrum.n_radial == 2:
+        pytest.skip("stratified in each of two numbers, which closed forms do not know")
+    n_draws = 1500
     distances = np.array([0.4, 1.2, 2.5])
     slices = radial_slices(kernel.spectrum, d, tilt)
     weights = kernel.spectrum.moment(d, tilt) / slices ** (2 * tilt)
