@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,16 @@ __all__ = ["KernelError"]
 
 NORMS = ("frobenius", "rms", "max")
 
-# Entries of features held at once.
+# Pairs that are looked at if the user does not say, and evaluations of a function that their exact
+# kernel may take.
+N_PAIRS = 100_000
+EVALUATIONS = 2**27
+
+# Rows are drawn in groups of so many at most, and at least so many groups.
+LARGEST_GROUP = 16
+ENOUGH_GROUPS = 60
+
+# Entries of features, or of pairs of rows, held at once.
 ENTRIES_PER_BATCH = 2**22
 
 
@@ -37,7 +47,7 @@ class KernelError:
     confidence : float
         The confidence of the interval, or of ``quantile``.
     n_pairs : int
-        How many pairs were looked at.
+        How many pairs of different rows were looked at.
     quantile : float or None
         For ``"max"``: with this confidence, at least this share of all pairs of different rows has
         an error of at most ``value``. 1 where all pairs were looked at.
@@ -65,40 +75,6 @@ class KernelError:
         )
 
 
-@dataclass(frozen=True)
-class Stratum:
-    """Sampled pairs that stand for a part of all pairs."""
-
-    left: Array  # indices of rows
-    right: Array
-    weight: float  # the part of all pairs
-    complete: bool  # whether these are all of them
-
-
-def strata(n_rows: int, n_pairs: int, rng: np.random.Generator) -> list[Stratum]:
-    """Return pairs of equal rows and pairs of different rows: all of them, or a sample.
-
-    Sampled pairs are independent of each other. Half of all pairs are enough for all, since an
-    error is the same both ways.
-    """
-    diagonal_rows = np.arange(n_rows)
-    complete = n_rows * (n_rows + 1) // 2 <= n_pairs
-    some = max(2, n_pairs // 10)
-    if not complete and n_rows > some:
-        diagonal_rows = rng.integers(0, n_rows, size=some)
-    diagonal = Stratum(diagonal_rows, diagonal_rows, 1.0 / n_rows, len(diagonal_rows) == n_rows)
-    if n_rows == 1:
-        return [diagonal]
-    if complete:
-        left, right = np.triu_indices(n_rows, 1)
-    else:
-        n_off = max(2, n_pairs - len(diagonal_rows))
-        left = rng.integers(0, n_rows, size=n_off)
-        right = rng.integers(0, n_rows - 1, size=n_off)
-        right += right >= left
-    return [diagonal, Stratum(left, right, 1.0 - 1.0 / n_rows, complete)]
-
-
 def estimate(
     features: Callable[[Any], Array],
     kernel: Kernel,
@@ -110,70 +86,95 @@ def estimate(
     confidence: float,
     rng: np.random.Generator,
 ) -> KernelError:
-    """Return the error of a map on ``X``; see ``QuadratureFeatures.kernel_error``."""
+    """Return the error of a map on ``X``; see ``QuadratureFeatures.kernel_error``.
+
+    Rows are drawn in groups, and all pairs of a group are looked at: far more pairs than rows, of
+    which features are needed. Groups are independent of each other, so the spread of their means
+    tells how sure the result is.
+    """
     check.check_choice(norm, "norm", NORMS)
     check.check_count(n_pairs, "n_pairs", minimum=10)
     if not check.is_number(confidence) or not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r} is not valid: give a number between 0 and 1.")
-    batch = max(1, ENTRIES_PER_BATCH // max(n_columns, X.shape[1]))
-    drawn = strata(X.shape[0], n_pairs, rng)
-    errors, values = [], []
-    for stratum in drawn:
-        parts = [
-            _errors(features, kernel, X, stratum.left[now], stratum.right[now])
-            for now in (slice(i, i + batch) for i in range(0, len(stratum.left), batch))
-        ]
-        errors.append(np.concatenate([error for error, _ in parts]))
-        values.append(np.concatenate([value for _, value in parts]))
-    looked_at = sum(len(stratum.left) for stratum in drawn)
+    n_rows = X.shape[0]
+    complete = n_rows * (n_rows - 1) // 2 <= n_pairs
+    groups = np.arange(n_rows)[None] if complete else _groups(n_rows, n_pairs, rng)
+    size = groups.shape[1]
+    looked_at = len(groups) * size * (size - 1) // 2
+    per_batch = max(1, ENTRIES_PER_BATCH // (size * max(n_columns, size * X.shape[1])))
+    parts = [
+        _errors(features, kernel, X, groups[start : start + per_batch])
+        for start in range(0, len(groups), per_batch)
+    ]
+    errors, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     if norm == "max":
-        off = drawn[-1]
-        # The largest of n draws misses the q-quantile with probability q^n.
-        quantile = 1.0 if off.complete else (1.0 - confidence) ** (1.0 / len(off.left))
-        largest = max(float(np.abs(error).max()) for error in errors)
+        # A pair of independent rows misses the largest q of all with probability 1 - q.
+        independent = len(groups) * (size // 2)
+        quantile = 1.0 if complete else (1.0 - confidence) ** (1.0 / independent)
+        largest = float(np.abs(errors).max())
         return KernelError(norm, largest, None, None, confidence, looked_at, quantile)
-    value, deviation = _root_of_ratio(errors, values, drawn, relative=norm == "frobenius")
+    value, deviation = _root_of_ratio(errors, values, n_rows, relative=norm == "frobenius")
     # On a logarithmic scale, since an error cannot be negative.
-    factor = float(np.exp(stats.norm.ppf(0.5 + confidence / 2) * deviation))
+    quantile = stats.t.ppf(0.5 + confidence / 2, max(1, len(groups) - 1))
+    factor = float(np.exp(quantile * deviation))
     return KernelError(norm, value, value / factor, value * factor, confidence, looked_at)
 
 
+def _groups(n_rows: int, n_pairs: int, rng: np.random.Generator) -> Array:
+    """Return groups of different rows that have so many pairs in all, shape (n_groups, size)."""
+    # As large as they may be while there are enough of them.
+    size = int(0.5 + math.sqrt(0.25 + 2.0 * n_pairs / ENOUGH_GROUPS))
+    size = min(max(size, 2), LARGEST_GROUP, n_rows)
+    n_groups = max(2, round(n_pairs / (size * (size - 1) / 2)))
+    return np.stack([rng.choice(n_rows, size=size, replace=False) for _ in range(n_groups)])
+
+
 def _errors(
-    features: Callable[[Any], Array], kernel: Kernel, X: Any, left: Array, right: Array
+    features: Callable[[Any], Array], kernel: Kernel, X: Any, groups: Array
 ) -> tuple[Float64Array, Float64Array]:
-    """Return what a map is off by on pairs of rows, and the kernel there."""
-    X_left, X_right = X[left], X[right]
-    Z_left, Z_right = features(X_left), features(X_right)
-    # Sums in float64: the error meant is that of the features, not that of adding them up.
-    products = np.einsum("ij,ij->i", Z_left, Z_right, dtype=np.float64)
-    exact = kernel.pairs(check.to_dense_float64(X_left), check.to_dense_float64(X_right))
-    return products - exact, exact
+    """Return what a map is off by on all pairs of each group, and the kernel there.
+
+    Both have the shape (n_groups, size, size).
+    """
+    n_groups, size = groups.shape
+    rows = X[groups.ravel()]
+    # In float64: the error meant is that of the features, not that of adding them up.
+    Z = features(rows).astype(np.float64, copy=False).reshape(n_groups, size, -1)
+    dense = check.to_dense_float64(rows).reshape(n_groups, size, -1)
+    left, right = np.triu_indices(size)
+    d = dense.shape[2]
+    pairs = kernel.pairs(dense[:, left].reshape(-1, d), dense[:, right].reshape(-1, d))
+    exact = np.empty((n_groups, size, size))
+    exact[:, left, right] = exact[:, right, left] = pairs.reshape(n_groups, -1)
+    return Z @ Z.transpose(0, 2, 1) - exact, exact
 
 
 def _root_of_ratio(
-    errors: list[Float64Array],
-    values: list[Float64Array],
-    drawn: list[Stratum],
-    *,
-    relative: bool,
+    errors: Float64Array, values: Float64Array, n_rows: int, *, relative: bool
 ) -> tuple[float, float]:
     """Return the root of the (relative) mean squared error and the deviation of its logarithm."""
     # In units of the largest value, so that squares stay in range.
-    unit = max(float(np.abs(value).max()) for value in (*errors, *values)) or 1.0
-    squares = [(error / unit) ** 2 for error in errors]
-    sizes = [(value / unit) ** 2 if relative else np.ones_like(value) for value in values]
-    top = sum(s.weight * q.mean() for s, q in zip(drawn, squares, strict=True))
-    bottom = sum(s.weight * q.mean() for s, q in zip(drawn, sizes, strict=True))
-    if top == 0:
+    unit = max(float(np.abs(errors).max()), float(np.abs(values).max())) or 1.0
+    top = _means((errors / unit) ** 2, n_rows)
+    bottom = _means((values / unit) ** 2, n_rows) if relative else np.ones_like(top)
+    if not top.any():
         return 0.0, 0.0
-    if bottom == 0:
+    if not bottom.any():
         return float("inf"), 0.0
-    ratio = float(top / bottom)
-    # The ratio's deviation is that of the mean of q - ratio * s, to first order.
-    variance = sum(
-        s.weight**2 * np.var(q - ratio * size, ddof=1) / len(q)
-        for s, q, size in zip(drawn, squares, sizes, strict=True)
-        if not s.complete
-    )
-    root = float(np.sqrt(ratio)) * (1.0 if relative else unit)
-    return root, float(np.sqrt(variance) / top / 2)
+    ratio = float(top.mean() / bottom.mean())
+    root = math.sqrt(ratio) * (1.0 if relative else unit)
+    if len(top) == 1:  # all pairs
+        return root, 0.0
+    # The ratio's deviation is that of the mean of top - ratio * bottom, to first order.
+    deviation = float(np.std(top - ratio * bottom, ddof=1)) / math.sqrt(len(top))
+    return root, deviation / float(top.mean()) / 2
+
+
+def _means(squares: Float64Array, n_rows: int) -> Float64Array:
+    """Return a mean over all pairs of the data from each group, in which the diagonal is denser."""
+    size = squares.shape[1]
+    diagonal = np.trace(squares, axis1=1, axis2=2)
+    if size == 1:
+        return diagonal
+    off = (squares.sum(axis=(1, 2)) - diagonal) / (size * (size - 1))
+    return np.asarray(diagonal / size / n_rows + off * (1.0 - 1.0 / n_rows))

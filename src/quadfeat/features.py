@@ -14,10 +14,10 @@ from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
-from quadfeat import budget
+from quadfeat import accuracy, budget
 from quadfeat._core import CompiledMap, compile_map, farthest, largest_magnitude, n_threads
 from quadfeat._validation import Array
-from quadfeat.accuracy import KernelError, estimate
+from quadfeat.accuracy import KernelError
 from quadfeat.budget import Select
 from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.nodes import Nodes
@@ -37,10 +37,7 @@ __all__ = ["QuadratureFeatures", "transform_into"]
 
 # What the estimate of the error at the end of a fit may cost: entries of features, and pairs.
 ENTRIES_AT_FIT = 2**22
-PAIRS_AT_FIT = (200, 2000)
-
-# Pairs that show whether a tolerance is met.
-PAIRS_TO_VERIFY = 10_000
+PAIRS_AT_FIT = (200, 30_000)
 
 
 def _rom() -> Rule:
@@ -304,7 +301,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             selection = select(n_components)
             self._draw(selection, n_components, X, rng, reweighting)
             error = self._kernel_error(
-                X, norm="frobenius", n_pairs=PAIRS_TO_VERIFY, confidence=0.95, rng=looking
+                X, norm="frobenius", n_pairs=self._default_pairs(), confidence=0.95, rng=looking
             )
             assert error.high is not None
             if error.high <= tol:
@@ -365,7 +362,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X: Any,
         *,
         norm: str = "frobenius",
-        n_pairs: int = 10_000,
+        n_pairs: int | None = None,
         confidence: float = 0.95,
         random_state: Any = None,
     ) -> KernelError:
@@ -380,11 +377,12 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         norm : {"frobenius", "rms", "max"}, default="frobenius"
             The Frobenius norm of the difference relative to that of the kernel matrix; the root
             mean square of the difference; or its largest entry.
-        n_pairs : int, default=10_000
-            How many pairs to look at. Where that is enough for all of them the result is exact.
-            The interval takes means over pairs to be normal. Where few pairs make up most of the
-            kernel matrix (very narrow kernels, arc-cosine kernels of rows with very different
-            lengths), it is too short: give more pairs.
+        n_pairs : int, default=None
+            How many pairs to look at; where that is enough for all of them the result is exact. By
+            default 100,000, or fewer for a kernel that takes long to compute. Rows are drawn in
+            groups, and all pairs of a group are looked at, so that it takes the features of fewer
+            rows than pairs. Where few rows make up most of the kernel matrix (as for arc-cosine
+            kernels of rows with very different lengths) the interval is too short: give more.
         confidence : float, default=0.95
             Of the interval, or of the quantile that comes with ``"max"``.
         random_state : int, numpy.random.Generator, RandomState or None, default=None
@@ -410,7 +408,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self._kernel_error(
             X,
             norm=norm,
-            n_pairs=n_pairs,
+            n_pairs=self._default_pairs() if n_pairs is None else n_pairs,
             confidence=confidence,
             rng=_generator(random_state),
         )
@@ -423,12 +421,21 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self._write(rows, out)
             return out
 
-        return estimate(features, self.kernel_, X, n_columns=self._n_features_out, **options)
+        return accuracy.estimate(
+            features, self.kernel_, X, n_columns=self._n_features_out, **options
+        )
+
+    def _default_pairs(self) -> int:
+        """Return how many pairs to look at if the user does not say."""
+        affordable = accuracy.EVALUATIONS // self.kernel_.evaluations_per_pair
+        return min(accuracy.N_PAIRS, max(1000, affordable))
 
     def _first_error(self, X: Any, rng: np.random.Generator) -> KernelError:
         """Return an estimate from as many pairs as a fit can afford."""
+        # A row in a group of so many has that many pairs to itself.
+        per_row = (accuracy.LARGEST_GROUP - 1) / 2
         affordable = min(
-            ENTRIES_AT_FIT // (2 * self._n_features_out),
+            int(ENTRIES_AT_FIT / self._n_features_out * per_row),
             EVALUATIONS // self.kernel_.evaluations_per_pair,
         )
         n_pairs = int(np.clip(affordable, *PAIRS_AT_FIT))
