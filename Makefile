@@ -40,7 +40,8 @@ digits: $(VENV)/.installed ## compare all maps on scikit-learn's digits (under a
 	$(BIN)/python benchmarks/digits.py
 
 test: $(VENV)/.installed-test ## run every test and docstring example
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	# A process for each processor: the products of matrices in them need no threads of their own.
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 bench: $(VENV)/.installed ## time the map against scikit-learn and NumPy (a few minutes)
 	$(BIN)/python benchmarks/transform.py

@@ -50,7 +50,7 @@ def test_the_interval_covers_the_true_error_as_often_as_it_says(kernel, norm):
         truth /= np.sqrt(np.mean(exact**2))
     covered = 0
     for seed in range(2000):
-        found = features.kernel_error(X, norm=norm, n_pairs=5000, random_state=seed)
+        found = features.kernel_error(X, norm=norm, n_pairs=2500, random_state=seed)
         covered += found.low <= truth <= found.high
     assert 0.925 <= covered / 2000 <= 0.975
 

@@ -37,7 +37,7 @@ __all__ = ["QuadratureFeatures", "transform_into"]
 
 # What the estimate of the error at the end of a fit may cost: entries of features, and pairs.
 ENTRIES_AT_FIT = 2**22
-PAIRS_AT_FIT = (200, 30_000)
+PAIRS_AT_FIT = (200, 10_000)
 
 
 def _rom() -> Rule:
