@@ -21,6 +21,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
+from browser import assert_needs_no_network, pages
 from quadfeat.kernels import Gaussian
 from quadfeat.study import data, experiments, fetch, plan, report, runner, summary
 from quadfeat.study.errors import StudyError
@@ -519,33 +520,12 @@ class TestReport:
             assert f"## {title}" in digest
 
     def test_it_needs_no_network(self, finished):
-        page = (finished / "report.html").read_text()
-        for outside in ("src='http", 'src="http', "href='http", "@import", "url(http"):
-            assert outside not in page
+        assert_needs_no_network(finished / "report.html")
 
     def test_in_a_browser(self, finished):
-        chromium = next((path for path in map(Path, CHROMIUMS) if path.exists()), None)
-        if chromium is None:
-            pytest.skip("there is no Chromium here")
-        api = pytest.importorskip("playwright.sync_api")
-        with api.sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=chromium,
-                args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-            )
-            for scheme, width in (("light", 1200), ("dark", 390)):
-                size = {"width": width, "height": 800}
-                page = browser.new_page(viewport=size, color_scheme=scheme)
-                complaints = []
-                page.on("console", lambda message, to=complaints: to.append(message.text))
-                page.on("pageerror", lambda error, to=complaints: to.append(str(error)))
-                page.goto((finished / "report.html").as_uri())
-                self.check_figures(page)
-                # Only figures and tables, which scroll by themselves, may be wider than the page.
-                assert page.evaluate("document.documentElement.scrollWidth") <= width
-                self.check_sorting(page)
-                assert complaints == []
-            browser.close()
+        for page in pages(finished / "report.html"):
+            self.check_figures(page)
+            self.check_sorting(page)
 
     def check_figures(self, page):
         plots = page.locator("img.plot")
@@ -566,6 +546,3 @@ class TestReport:
         assert heads.nth(column).get_attribute("aria-sort") == "ascending"
         heads.nth(column).locator("button").click()
         assert cells.evaluate_all(values) == sorted(unsorted, reverse=True)
-
-
-CHROMIUMS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")

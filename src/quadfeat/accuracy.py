@@ -140,13 +140,18 @@ def _errors(
     rows = X[groups.ravel()]
     # In float64: the error meant is that of the features, not that of adding them up.
     Z = features(rows).astype(np.float64, copy=False).reshape(n_groups, size, -1)
-    dense = check.to_dense_float64(rows).reshape(n_groups, size, -1)
+    exact = _exact(kernel, check.to_dense_float64(rows).reshape(n_groups, size, -1))
+    return Z @ Z.transpose(0, 2, 1) - exact, exact
+
+
+def _exact(kernel: Kernel, groups: Float64Array) -> Float64Array:
+    """Return the kernel matrix of each group of rows, shape (n_groups, size, size)."""
+    n_groups, size, d = groups.shape
     left, right = np.triu_indices(size)
-    d = dense.shape[2]
-    pairs = kernel.pairs(dense[:, left].reshape(-1, d), dense[:, right].reshape(-1, d))
+    pairs = kernel.pairs(groups[:, left].reshape(-1, d), groups[:, right].reshape(-1, d))
     exact = np.empty((n_groups, size, size))
     exact[:, left, right] = exact[:, right, left] = pairs.reshape(n_groups, -1)
-    return Z @ Z.transpose(0, 2, 1) - exact, exact
+    return exact
 
 
 def _root_of_ratio(
@@ -155,8 +160,8 @@ def _root_of_ratio(
     """Return the root of the (relative) mean squared error and the deviation of its logarithm."""
     # In units of the largest value, so that squares stay in range.
     unit = max(float(np.abs(errors).max()), float(np.abs(values).max())) or 1.0
-    top = _means((errors / unit) ** 2, n_rows)
-    bottom = _means((values / unit) ** 2, n_rows) if relative else np.ones_like(top)
+    top = mean_over_pairs((errors / unit) ** 2, n_rows)
+    bottom = mean_over_pairs((values / unit) ** 2, n_rows) if relative else np.ones_like(top)
     if not top.any():
         return 0.0, 0.0
     if not bottom.any():
@@ -170,11 +175,24 @@ def _root_of_ratio(
     return root, deviation / float(top.mean()) / 2
 
 
-def _means(squares: Float64Array, n_rows: int) -> Float64Array:
-    """Return a mean over all pairs of the data from each group, in which the diagonal is denser."""
-    size = squares.shape[1]
-    diagonal = np.trace(squares, axis1=1, axis2=2)
+def mean_over_pairs(values: Float64Array, n_rows: int) -> Float64Array:
+    """Return the mean over all pairs of ``n_rows`` rows from values for the pairs of a few.
+
+    Among few rows the diagonal is denser than among all.
+
+    Parameters
+    ----------
+    values : array of shape (..., size, size)
+    n_rows : int
+
+    Examples
+    --------
+    >>> float(mean_over_pairs(np.eye(2), 10))
+    0.1
+    """
+    size = values.shape[-1]
+    diagonal = np.trace(values, axis1=-2, axis2=-1)
     if size == 1:
-        return diagonal
-    off = (squares.sum(axis=(1, 2)) - diagonal) / (size * (size - 1))
+        return np.asarray(diagonal)
+    off = (values.sum(axis=(-2, -1)) - diagonal) / (size * (size - 1))
     return np.asarray(diagonal / size / n_rows + off * (1.0 - 1.0 / n_rows))

@@ -13,7 +13,7 @@ from quadfeat import _validation as check
 from quadfeat import bounds
 from quadfeat.nonlinearities import Fourier
 from quadfeat.rules import Rule
-from quadfeat.selection import Candidate, Sample, Selection, Trial
+from quadfeat.selection import Sample, Selection, Trial
 from quadfeat.spectra import NormalSpectrum
 
 # More columns than this are taken for a sign that features are the wrong tool. Expected errors are
@@ -46,12 +46,12 @@ def smallest(select: Select, tol: float) -> int:
         Relative error in the Frobenius norm.
     """
     low, high = 0, FIRST
-    while (error := expected_error(select(high))) > tol:
+    while (error := expected_error(selection := select(high))) > tol:
         if high == TRUSTED:
             fewer = expected_error(select(high // 4))
             if error > STILL * fewer:
                 raise ValueError(
-                    f"tol={tol!r} cannot be met by {check.one_line(select(1).rule)} on this data, "
+                    f"tol={tol!r} cannot be met by {check.one_line(selection.rule)} on this data, "
                     f"where it is biased: {high // 4} columns have a relative error of about "
                     f"{fewer:.2g}, and {high} of {error:.2g}. Use rule='auto' or a larger tol."
                 )
@@ -99,8 +99,7 @@ def given(rule: Rule, sample: Sample, n_components: int, rng: np.random.Generato
     """Return the selection of a rule that the user has chosen, its error found by trials."""
     trial = Trial.of_whole(rule, sample.first(GIVEN_ROWS), n_components)
     trial.run(N_TRIALS, rng)
-    candidate: Candidate = trial.candidate()
-    return Selection(rule, (candidate,), f"{check.one_line(rule)} was given.")
+    return Selection.given(rule, trial.candidate())
 
 
 def paper_bound(sample: Sample, tol: float) -> int | None:

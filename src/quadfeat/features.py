@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import assert_all_finite, check_array, check_random_state
+from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
 from quadfeat import accuracy, budget
 from quadfeat._core import CompiledMap, compile_map, farthest, largest_magnitude, n_threads
+from quadfeat._random import child, generator
 from quadfeat._validation import Array
 from quadfeat.accuracy import KernelError
 from quadfeat.budget import Select
@@ -211,15 +212,15 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, estimator=self, input_name="X"
         )
         kernel = as_kernel(self.kernel).resolve(table)
-        reweighting = check.check_flag(self.reweight, "reweight")
+        check.check_flag(self.reweight, "reweight")
         # An earlier fit is replaced as a whole or not at all.
         draft = copy.copy(self)
         draft.__dict__ = {k: v for k, v in vars(self).items() if not k.endswith("_")}
         validate_data(draft, X, skip_check_array=True)
         draft.kernel_ = kernel
-        rng = _generator(self.random_state)
+        rng = generator(self.random_state)
         if isinstance(self.n_components, str):
-            draft._fit_to_tolerance(table, rng, reweighting)
+            draft._fit_to_tolerance(table, rng)
         else:
             if self.tol is not None:
                 raise ValueError(
@@ -228,8 +229,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 )
             n_components = check.check_count(self.n_components, "n_components")
             selection = draft._select(table, rng)(n_components)
-            draft._draw(selection, n_components, table, rng, reweighting)
-            draft.approximation_error_ = draft._first_error(table, _child(rng))
+            draft._draw(selection, n_components, table, rng)
+            draft.approximation_error_ = draft._first_error(table, child(rng))
             draft.n_components_bound_ = None
         self.__dict__ = draft.__dict__
         return self
@@ -237,12 +238,11 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _select(self, X: Any, rng: np.random.Generator) -> Select:
         """Return what chooses a rule for a number of columns: by the data, or as given."""
         if self._chooses_rule():
-            looking = _child(rng)
+            looking = child(rng)
             sample = Sample.of(X, self.kernel_, looking)
             return lambda n_components: choose(sample, n_components, looking)
         rule = clone(as_rule(self.rule))
-        given = Selection(rule, (), f"{check.one_line(rule)} was given.")
-        return lambda n_components: given
+        return lambda n_components: Selection.given(rule)
 
     def _chooses_rule(self) -> bool:
         """Return whether the rule is to be chosen by the data."""
@@ -251,12 +251,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return False
 
     def _draw(
-        self,
-        selection: Selection,
-        n_components: int,
-        X: Any,
-        rng: np.random.Generator,
-        reweighting: bool,
+        self, selection: Selection, n_components: int, X: Any, rng: np.random.Generator
     ) -> None:
         """Draw the nodes of the selected rule, and fit their weights if that is wanted."""
         self.rule_, self.candidates_, self.why_ = selection
@@ -264,12 +259,12 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         nodes = self.rule_.draw(X.shape[1], n_components, self.kernel_, rng)
         states = States(before, rng.bit_generator.state)
         self._reweighted = False
-        if reweighting:
-            result = reweight(nodes, self.kernel_, X, _child(rng))
+        if self.reweight:
+            result = reweight(nodes, self.kernel_, X, child(rng))
             nodes, self._reweighted = result.nodes, result.kept
-            kept = "were kept, since" if result.kept else "were not kept, since"
+            kept = "were kept" if result.kept else "were not kept"
             self.why_ += (
-                f" Weights fitted to the data {kept} the error on pairs held out was "
+                f" Weights fitted to the data {kept}, since the error on pairs held out was "
                 f"{result.error_after:.3g} with them and {result.error_before:.3g} without."
             )
         self._replace_nodes(nodes, n_components, states)
@@ -281,7 +276,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._states = states
         self._compiled: dict[Any, tuple[Any, CompiledMap]] = {}  # see _compiled_map
 
-    def _fit_to_tolerance(self, X: Any, rng: np.random.Generator, reweighting: bool) -> None:
+    def _fit_to_tolerance(self, X: Any, rng: np.random.Generator) -> None:
         """Draw maps of more and more columns until one has an error below the tolerance."""
         check.check_choice(self.n_components, "n_components", ("auto",))
         if self.tol is None:
@@ -290,7 +285,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 "such as tol=0.05, or n_components as a number."
             )
         tol = check.check_positive(self.tol, "tol")
-        looking = _child(rng)
+        looking = child(rng)
         sample = Sample.of(X, self.kernel_, looking)
         if self._chooses_rule():
             select: Select = partial(choose, sample, rng=looking)
@@ -299,7 +294,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_components = budget.smallest(select, tol)
         while True:
             selection = select(n_components)
-            self._draw(selection, n_components, X, rng, reweighting)
+            self._draw(selection, n_components, X, rng)
             error = self._kernel_error(
                 X, norm="frobenius", n_pairs=self._default_pairs(), confidence=0.95, rng=looking
             )
@@ -410,19 +405,13 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             norm=norm,
             n_pairs=self._default_pairs() if n_pairs is None else n_pairs,
             confidence=confidence,
-            rng=_generator(random_state),
+            rng=generator(random_state),
         )
 
     def _kernel_error(self, X: Any, **options: Any) -> KernelError:
         """Return the error on validated ``X``."""
-
-        def features(rows: Any) -> Array:
-            out = np.empty((rows.shape[0], self._n_features_out), dtype=rows.dtype)
-            self._write(rows, out)
-            return out
-
         return accuracy.estimate(
-            features, self.kernel_, X, n_columns=self._n_features_out, **options
+            self._written, self.kernel_, X, n_columns=self._n_features_out, **options
         )
 
     def _default_pairs(self) -> int:
@@ -452,7 +441,10 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _features(self, X: Any) -> Array:
         """Return the features as an array, whatever ``set_output`` says."""
-        X = self._validated(X)
+        return self._written(self._validated(X))
+
+    def _written(self, X: Any) -> Array:
+        """Return the features of validated ``X`` in an array of their own."""
         out = np.empty((X.shape[0], self._n_features_out), dtype=X.dtype)
         self._write(X, out)
         return out
@@ -582,25 +574,3 @@ class States(NamedTuple):
 
     before: Any
     after: Any
-
-
-def restored(state: Any) -> np.random.Generator:
-    """Return a generator in this state."""
-    bit_generator = getattr(np.random, state["bit_generator"])()
-    bit_generator.state = state
-    return np.random.Generator(bit_generator)
-
-
-def _child(rng: np.random.Generator) -> np.random.Generator:
-    """Return a generator of its own, so that more or fewer draws from it change nothing else."""
-    return np.random.default_rng(rng.integers(0, 2**63, size=4))
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """Return a generator: of its own for an int, seeded by it for a RandomState."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    legacy = check_random_state(random_state)  # None is the global one, as in scikit-learn
-    if random_state is None or isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(legacy.randint(0, 2**32, size=4, dtype=np.uint32))
-    return np.random.default_rng(random_state)

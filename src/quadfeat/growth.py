@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from quadfeat import _validation as check
-from quadfeat.features import QuadratureFeatures, restored
+from quadfeat._random import restored
+from quadfeat.features import QuadratureFeatures
 from quadfeat.kernels import Kernel
 from quadfeat.nodes import Layout, Nodes
 from quadfeat.rules import MOST_REDRAWS, QuasiMonteCarlo, Rule

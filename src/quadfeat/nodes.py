@@ -155,16 +155,13 @@ class Nodes:
 
     def n_columns(self, kernel: Kernel) -> int:
         """Return how many columns the features have."""
-        columns = len(self.radii) * self._columns_per_node(kernel)
+        columns = len(self.radii) * columns_per_node(kernel, self.reflected)
         return columns - self.last_is_single + self.has_origin_column
 
     def column_starts(self, kernel: Kernel) -> Array:
         """Return the first column of each node, and the origin's if it has one."""
-        starts = np.arange(len(self.radii)) * self._columns_per_node(kernel)
+        starts = np.arange(len(self.radii)) * columns_per_node(kernel, self.reflected)
         return np.append(starts, self.n_columns(kernel) - 1) if self.has_origin_column else starts
-
-    def _columns_per_node(self, kernel: Kernel) -> int:
-        return 2 if self.reflected or isinstance(kernel.nonlinearity, Fourier) else 1
 
     def frequencies(self) -> Float64Array:
         """Return the nodes ``w_j`` themselves, shape (n_nodes, d)."""
@@ -226,6 +223,18 @@ class Nodes:
         return kernel.constant * self.origin_weight * kernel.nonlinearity.at_zero**2
 
 
+def columns_per_node(kernel: Kernel, reflected: bool) -> int:
+    """Return how many columns a whole node has: a cosine and a sine, or itself and its reflection.
+
+    Examples
+    --------
+    >>> from quadfeat.kernels import ArcCosine, Gaussian
+    >>> columns_per_node(Gaussian(1.0), False), columns_per_node(ArcCosine(1), False)
+    (2, 1)
+    """
+    return 2 if reflected or isinstance(kernel.nonlinearity, Fourier) else 1
+
+
 @dataclass(frozen=True)
 class Layout:
     """How a number of columns is spent: on the origin, on whole nodes, on half a node."""
@@ -245,9 +254,7 @@ class Layout:
         >>> Layout.of(12, Gaussian(1.0), origin=True, reflect=True)
         Layout(n_nodes=6, has_origin_column=True, reflected=False, last_is_single=True)
         """
-        nonlinearity = kernel.nonlinearity
-        reflected = reflect and not nonlinearity.is_even
-        per_node = 2 if reflected or isinstance(nonlinearity, Fourier) else 1
+        reflected = reflect and not kernel.nonlinearity.is_even
         has_origin_column = origin and n_columns > 1
-        whole, rest = divmod(n_columns - has_origin_column, per_node)
+        whole, rest = divmod(n_columns - has_origin_column, columns_per_node(kernel, reflected))
         return cls(whole + rest, has_origin_column, reflected, rest == 1)

@@ -31,6 +31,7 @@ from sklearn.base import BaseEstimator
 
 from quadfeat import _reference as reference
 from quadfeat import _validation as check
+from quadfeat._random import child
 from quadfeat._validation import Array, Float64Array
 from quadfeat.kernels import Kernel
 from quadfeat.nodes import DenseDirections, Directions, Layout, Nodes, TurnedVertices
@@ -179,9 +180,14 @@ class Rule(BaseEstimator, ABC):
         return ValueError(f"{check.one_line(self)} cannot serve {check.one_line(kernel)}, {reason}")
 
 
+def _equal_weights(groups: list[Group]) -> Float64Array:
+    """Return the weights of nodes that are equal in each group."""
+    return np.concatenate([np.full(group.size, group.share / group.size) for group in groups])
+
+
 def _equally_weighted(frequencies: Float64Array, groups: list[Group]) -> Draw:
-    weights = np.concatenate([np.full(group.size, group.share / group.size) for group in groups])
-    return Draw(DenseDirections(frequencies), np.ones(len(frequencies)), weights)
+    radii = np.ones(len(frequencies))
+    return Draw(DenseDirections(frequencies), radii, _equal_weights(groups))
 
 
 class MonteCarlo(Rule):
@@ -274,7 +280,7 @@ class QuasiMonteCarlo(Rule):
         spectrum = kernel.spectrum
         coordinates = spectrum.n_uniforms(d)
         # SciPy would spawn a generator from rng whatever its state, on which nodes have to depend.
-        scrambling = np.random.default_rng(rng.integers(0, 2**63, size=4))
+        scrambling = child(rng)
         if self.sequence == "halton":
             points = qmc.Halton(coordinates, scramble=True, rng=scrambling).random(layout.n_nodes)
         else:
@@ -558,7 +564,7 @@ class SphericalRadial(Rule):
     def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         self._check_parameters()
         spectrum = self._isotropic_spectrum(kernel)
-        rotation = Butterfly() if self.rotation is None else self.rotation
+        rotation = self._chosen_rotation
         p, n_nodes = rotation.size(d), layout.n_nodes  # from here on, p is the dimension
         self._check_moments(spectrum, p, kernel)
 
@@ -573,8 +579,7 @@ class SphericalRadial(Rule):
             order = kernel.nonlinearity.homogeneity
             assert order is not None  # _check_moments has seen to it
             moment = spectrum.moment(p, order)
-            shares = [np.full(group.size, group.share / group.size) for group in groups]
-            return Draw(directions, np.ones(n_nodes), moment * np.concatenate(shares))
+            return Draw(directions, np.ones(n_nodes), moment * _equal_weights(groups))
 
         for _ in range(MOST_REDRAWS):
             drawn = [self._draw_group(spectrum, p, group, per_block, rng) for group in groups]
@@ -603,8 +608,12 @@ class SphericalRadial(Rule):
         return None
 
     def nodes_per_block(self, d: int) -> int:
-        size = (Butterfly() if self.rotation is None else self.rotation).size(d)
+        size = self._chosen_rotation.size(d)
         return size + 1 if self.directions == "simplex" else size
+
+    @property
+    def _chosen_rotation(self) -> Rotation:
+        return Butterfly() if self.rotation is None else self.rotation
 
     @property
     def _has_weight_at_origin(self) -> bool:

@@ -25,8 +25,9 @@ from sklearn.base import clone
 from quadfeat import _validation as check
 from quadfeat._core import DENSE_UP_TO, compile_map, farthest
 from quadfeat._validation import Float64Array
+from quadfeat.accuracy import mean_over_pairs
 from quadfeat.kernels import Kernel
-from quadfeat.nodes import Layout
+from quadfeat.nodes import Layout, columns_per_node
 from quadfeat.nonlinearities import Fourier, Pointwise
 from quadfeat.rotations import Hadamard
 from quadfeat.rules import MonteCarlo, QuasiMonteCarlo, Rule, SphericalRadial
@@ -100,6 +101,11 @@ class Selection(NamedTuple):
     candidates: tuple[Candidate, ...]
     why: str
 
+    @classmethod
+    def given(cls, rule: Rule, *candidates: Candidate) -> Selection:
+        """Return the selection of a rule that the user has chosen."""
+        return cls(rule, candidates, f"{check.one_line(rule)} was given.")
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -153,12 +159,7 @@ class Sample:
 
     def mean(self, values: Float64Array) -> float:
         """Return the mean over all pairs of the data, from values for the pairs of ``gram``."""
-        n = len(values)
-        diagonal = float(np.trace(values)) / n
-        if n == 1:
-            return diagonal
-        off = (float(values.sum()) - n * diagonal) / (n * (n - 1))
-        return diagonal / self.n_samples + off * (1.0 - 1.0 / self.n_samples)
+        return float(mean_over_pairs(values, self.n_samples))
 
     @cached_property
     def distances(self) -> tuple[Float64Array, Float64Array]:
@@ -234,27 +235,29 @@ def _why(
 
 def _closed_forms(sample: Sample, n_components: int) -> Iterator[Candidate]:
     """Yield the spherical-radial rules of a stationary kernel, with their errors."""
-    if sample.d < CLOSED_FORMS_FROM or not isinstance(sample.kernel.nonlinearity, Fourier):
+    d, spectrum = sample.d, sample.kernel.spectrum
+    if d < CLOSED_FORMS_FROM or not isinstance(sample.kernel.nonlinearity, Fourier):
         return
-    for rule in _spherical_radial_rules(sample, n_components):
-        spectrum = sample.kernel.spectrum
-        assert isinstance(spectrum, IsotropicSpectrum)
+    if not isinstance(spectrum, IsotropicSpectrum):
+        return
+    for rule in _spherical_radial_rules(spectrum, d, n_components):
         if rule.tilt == "fixed":
-            second, fourth = (spectrum.moment(sample.d, order) for order in (1.0, 2.0))
+            second, fourth = (spectrum.moment(d, order) for order in (1.0, 2.0))
             radii, weights = np.array([math.sqrt(fourth / second)]), np.array([second**2 / fourth])
         else:
             tilt = float(rule.tilt)
-            radii = radial_slices(spectrum, sample.d, tilt)
+            radii = radial_slices(spectrum, d, tilt)
             weights = radii ** (-2 * tilt)
             weights /= weights.mean()
-        yield _closed_form(rule, radii, weights, sample, n_components)
+        # Radii made of two numbers are stratified in each of them, which is less than in both.
+        stratified = rule.radii == "stratified" and spectrum.n_radial == 1
+        yield _closed_form(rule, radii, weights, sample, n_components, stratified=stratified)
 
 
-def _spherical_radial_rules(sample: Sample, n_components: int) -> Iterator[SphericalRadial]:
+def _spherical_radial_rules(
+    spectrum: IsotropicSpectrum, d: int, n_components: int
+) -> Iterator[SphericalRadial]:
     """Yield the spherical-radial rules that a stationary kernel allows."""
-    d, spectrum = sample.d, sample.kernel.spectrum
-    if not isinstance(spectrum, IsotropicSpectrum):
-        return
     has_fourth_moments = bool(np.isfinite(spectrum.moment(d, 2.0)))
     for directions in ("simplex", "orthoplex"):
         for tilt in TILTS:
@@ -279,6 +282,8 @@ def _closed_form(
     weights: Float64Array,
     sample: Sample,
     n_components: int,
+    *,
+    stratified: bool,
 ) -> Candidate:
     """Return a candidate with the best weight for what remains behind whole blocks."""
     d, kernel = sample.d, sample.kernel
@@ -287,8 +292,6 @@ def _closed_form(
     distances, frequency = sample.distances
     moments = BlockMoments.of(distances, radii, weights, d, cosine)
     layout = Layout.of(n_components, kernel, origin=rule.has_origin(kernel), reflect=True)
-    # Radii made of two numbers are stratified in each of them, which is less than in themselves.
-    stratified = rule.radii == "stratified" and kernel.spectrum.n_radial == 1  # type: ignore[attr-defined]
 
     def mean_variance(n_nodes: int, has_single: bool) -> float:
         # The phase of a single cosine adds the variance 1/2 to its node's, on the diagonal too.
@@ -350,25 +353,24 @@ def _trials(
 def _rules_to_try(sample: Sample, n_components: int) -> Iterator[Rule]:
     """Yield rules without a closed form, the fastest first."""
     kernel, d = sample.kernel, sample.d
-    spectrum = kernel.spectrum
-    isotropic = isinstance(spectrum, IsotropicSpectrum)
-    layout = Layout.of(n_components, kernel, origin=False, reflect=True)
-    if isotropic:
-        assert isinstance(spectrum, IsotropicSpectrum)
-        if kernel.nonlinearity.homogeneity is not None:
+    spectrum, nonlinearity = kernel.spectrum, kernel.nonlinearity
+    has_moments = False
+    if isinstance(spectrum, IsotropicSpectrum):
+        has_moments = bool(np.isfinite(spectrum.moment(d, 1.0)))
+        if nonlinearity.homogeneity is not None:
             for directions in ("simplex", "orthoplex"):
                 yield SphericalRadial(directions=directions, tilt="exact")
-        elif not isinstance(kernel.nonlinearity, Fourier):
+        elif not isinstance(nonlinearity, Fourier):
             for tilt in (0.0, 0.5, 1.0):
                 if _usable(spectrum, d, tilt):
                     yield SphericalRadial(tilt=tilt, radii="stratified", origin="match")
         elif d < CLOSED_FORMS_FROM:
-            yield from _spherical_radial_rules(sample, n_components)
+            yield from _spherical_radial_rules(spectrum, d, n_components)
         yield SphericalRadial(
             directions="orthoplex", tilt=0.0, radii="constant", rotation=Hadamard()
         )
     if d <= QUASI_UP_TO:
-        has_moments = isotropic and np.isfinite(spectrum.moment(d, 1.0))  # type: ignore[attr-defined]
+        layout = Layout.of(n_components, kernel, origin=False, reflect=True)
         enough = layout.n_nodes - layout.last_is_single >= MATCHED_FROM * d
         for sequence in ("halton", "sobol"):
             if has_moments and enough:
@@ -376,7 +378,7 @@ def _rules_to_try(sample: Sample, n_components: int) -> Iterator[Rule]:
             # Where dense nodes are slow, those without the right moments are not worth it.
             if d <= DENSE_UP_TO or not has_moments:
                 yield QuasiMonteCarlo(sequence=sequence)
-    if not isotropic:
+    if not isinstance(spectrum, IsotropicSpectrum):
         yield MonteCarlo()
 
 
@@ -406,8 +408,7 @@ class Trial:
         whole, rest = rule.whole_and_rest(layout, rule.nodes_per_block(sample.d))
         if not whole:  # a single column is all there is
             return cls.of_whole(rule, sample, n_components)
-        per_node = 2 if layout.reflected or isinstance(kernel.nonlinearity, Fourier) else 1
-        rest_columns = per_node * rest - layout.last_is_single
+        rest_columns = columns_per_node(kernel, layout.reflected) * rest - layout.last_is_single
         block_columns = n_components - rest_columns
         # Each part by itself has an origin, if the rule has one.
         rest_columns += layout.has_origin_column
@@ -415,13 +416,13 @@ class Trial:
 
     def run(self, n_trials: int, rng: np.random.Generator) -> None:
         """Draw the rule some times more."""
+        rest_rule = clone(self.rule)
+        if isinstance(rest_rule, QuasiMonteCarlo):  # too few to be matched
+            rest_rule.matched = False
         for _ in range(n_trials):
             self.block_errors.append(trial_error(self.rule, self.sample, self.block_columns, rng))
             if self.n_rest:
-                rule = clone(self.rule)
-                if isinstance(rule, QuasiMonteCarlo):  # too few to be matched
-                    rule.matched = False
-                self.rest_errors.append(trial_error(rule, self.sample, self.rest_columns, rng))
+                self.rest_errors.append(trial_error(rest_rule, self.sample, self.rest_columns, rng))
 
     def candidate(self) -> Candidate:
         """Return the rule with the best weight of what remains, and its error."""

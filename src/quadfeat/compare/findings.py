@@ -155,22 +155,17 @@ def recommendation(found: Findings) -> list[str]:
     """Return what to use, and why."""
     chosen, best, ours = found.verdict.key, found.verdict.best, found.verdict.ours
     lines = [f"Use {found.named(chosen)}: {found.score_name} {found.scored(chosen)}."]
-    if chosen[0] == LINEAR:
-        if best == chosen:
-            lines[0] += " It has the highest score of all."
-        else:
-            lines[0] += (
-                f" That is within one standard error of the highest score, "
-                f"{found.scored(best)} by {best[0]} with D = {best[1]}."
-            )
-        lines.append("Your table does not need a kernel: features only cost time here.")
-    elif best == chosen:
+    linear = chosen[0] == LINEAR
+    if best == chosen:
         lines[0] += " It has the highest score of all."
     else:
+        near = "within" if linear else "the fewest features that come within"
         lines[0] += (
-            f" That is the fewest features that come within one standard error of the highest "
-            f"score, {found.scored(best)} by {best[0]} with D = {best[1]}."
+            f" That is {near} one standard error of the highest score, {found.scored(best)} by "
+            f"{best[0]} with D = {best[1]}."
         )
+    if linear:
+        lines.append("Your table does not need a kernel: features only cost time here.")
     top = max(key[1] for key in found.scores.columns)
     if chosen[1] == top and top * 2 <= found.problem.n_train:
         lines.append(
