@@ -1,5 +1,7 @@
 """The estimate of a map's error: exact where it can be, and as sure as it says."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -105,6 +107,16 @@ def test_degenerate_data():
     zeros = np.zeros((50, 3))
     nothing = QuadratureFeatures("arccos1", n_components=8, random_state=0).fit(zeros)
     assert nothing.kernel_error(zeros).value == 0.0
+
+
+def test_all_pairs_of_wide_rows_take_little_memory():
+    rows = np.random.default_rng(0).standard_normal((300, 1000))
+    features = QuadratureFeatures(n_components=8, rule="rff", random_state=0).fit(rows)
+    tracemalloc.start()
+    features.kernel_error(rows)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 * rows.nbytes  # the rows of all pairs would be 300 times as much
 
 
 def test_few_pairs_and_values_far_out_of_range():

@@ -147,6 +147,8 @@ def _errors(
 def _exact(kernel: Kernel, groups: Float64Array) -> Float64Array:
     """Return the kernel matrix of each group of rows, shape (n_groups, size, size)."""
     n_groups, size, d = groups.shape
+    if n_groups == 1:  # perhaps a large one, of which the rows of all pairs would fill the memory
+        return np.asarray(kernel(groups[0]))[None]
     left, right = np.triu_indices(size)
     pairs = kernel.pairs(groups[:, left].reshape(-1, d), groups[:, right].reshape(-1, d))
     exact = np.empty((n_groups, size, size))
