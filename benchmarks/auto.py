@@ -132,7 +132,7 @@ def measure(cell: Cell, more: int = 1) -> dict[str, Any]:
     chosen, start = [], time.perf_counter()
     for seed in range(n_choices):
         rng = np.random.default_rng([seed, more])
-        chosen.append((choose(Sample.of(others, kernel, rng), columns, rng).rule, rng))
+        chosen.append((choose(Sample.of(others, kernel), columns, rng).rule, rng))
     row["seconds"] = (time.perf_counter() - start) / n_choices
     errors = [
         error(rule, columns, kernel, X, gram, rng)
@@ -208,7 +208,7 @@ def costs() -> str:
 
             def choosing(X: Any = X, kernel: Kernel = kernel, columns: int = columns) -> None:
                 rng = np.random.default_rng(0)
-                choose(Sample.of(X, kernel, rng), columns, rng)
+                choose(Sample.of(X, kernel), columns, rng)
 
             def transforming(features: Any = features, X: Any = X, out: Any = out) -> None:
                 transform_into(features, X, out)

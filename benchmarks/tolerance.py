@@ -40,7 +40,7 @@ def reference(kernel: Kernel, X: Any, exact: Any, tol: float, start: int, n_draw
         met = 0
         for seed in range(4):
             rng = np.random.default_rng(1000 + seed)
-            rule = choose(Sample.of(X, kernel, rng), columns, rng).rule
+            rule = choose(Sample.of(X, kernel), columns, rng).rule
             for _ in range(n_draws // 4):
                 met += error(rule, columns, kernel, X, exact, rng) <= tol**2
         return met >= 0.95 * (n_draws // 4 * 4)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
+from sklearn.utils.validation import _check_sample_weight
 
 Array = NDArray[Any]
 Float64Array = NDArray[np.float64]
@@ -48,6 +49,18 @@ def check_pair(X: Any, Y: Any | None) -> tuple[Any, Any, Any]:
             "width, so pass two matrices with the same columns."
         )
     return X, Y, np.result_type(X.dtype, Y.dtype)
+
+
+def check_weights(sample_weight: Any, X: Any) -> Float64Array:
+    """Return a weight >= 0 for each row of ``X``, not all of them zero."""
+    weights: Float64Array = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    if not weights.any():
+        raise ValueError(
+            "sample_weight is zero for every row: give a positive weight to at least one."
+        )
+    return weights
 
 
 def to_dense_float64(X: Any) -> Float64Array:

@@ -177,7 +177,9 @@ def _root_of_ratio(
     return root, deviation / float(top.mean()) / 2
 
 
-def mean_over_pairs(values: Float64Array, n_rows: int) -> Float64Array:
+def mean_over_pairs(
+    values: Float64Array, n_rows: float, weights: Float64Array | None = None
+) -> Float64Array:
     """Return the mean over all pairs of ``n_rows`` rows from values for the pairs of a few.
 
     Among few rows the diagonal is denser than among all.
@@ -185,7 +187,10 @@ def mean_over_pairs(values: Float64Array, n_rows: int) -> Float64Array:
     Parameters
     ----------
     values : array of shape (..., size, size)
-    n_rows : int
+    n_rows : float
+        The inverse of the chance that a row meets itself.
+    weights : array of shape (size,), default=None
+        How often each row counts.
 
     Examples
     --------
@@ -193,8 +198,10 @@ def mean_over_pairs(values: Float64Array, n_rows: int) -> Float64Array:
     0.1
     """
     size = values.shape[-1]
-    diagonal = np.trace(values, axis1=-2, axis2=-1)
+    counts = np.ones(size) if weights is None else weights / weights.mean()
+    on_diagonal = (counts**2).sum()
+    diagonal = (np.diagonal(values, axis1=-2, axis2=-1) * counts**2).sum(axis=-1)
     if size == 1:
         return np.asarray(diagonal)
-    off = (values.sum(axis=(-2, -1)) - diagonal) / (size * (size - 1))
-    return np.asarray(diagonal / size / n_rows + off * (1.0 - 1.0 / n_rows))
+    off = (((values @ counts) * counts).sum(axis=-1) - diagonal) / (size**2 - on_diagonal)
+    return np.asarray(diagonal / on_diagonal / n_rows + off * (1.0 - 1.0 / n_rows))

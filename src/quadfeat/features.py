@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -32,7 +33,8 @@ from quadfeat.rules import (
     Rule,
     SphericalRadial,
 )
-from quadfeat.selection import EVALUATIONS, Sample, Selection, choose
+from quadfeat.sampling import RowSample
+from quadfeat.selection import EVALUATIONS, N_ROWS, Sample, Selection, choose
 
 __all__ = ["QuadratureFeatures", "transform_into"]
 
@@ -192,7 +194,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> QuadratureFeatures:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuadratureFeatures:
         """Resolve the kernel on the data, choose the rule and draw the nodes.
 
         Parameters
@@ -202,16 +204,33 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             look at a sample of it.
         y : ignored
             There for pipelines.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts: in the variance of a kernel with ``"scale"``, and in the
+            errors by which ``rule="auto"`` chooses. A row of weight 0 might as well not be there.
 
         Returns
         -------
         QuadratureFeatures
             The fitted map.
         """
-        table = check_array(
-            X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, estimator=self, input_name="X"
+        table = check.without_duplicates(
+            check_array(
+                X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, estimator=self, input_name="X"
+            )
         )
-        kernel = as_kernel(self.kernel).resolve(table)
+        weights = None if sample_weight is None else check.check_weights(sample_weight, table)
+        kernel = as_kernel(self.kernel).resolve(table, weights)
+        present = table if weights is None or weights.all() else table[weights > 0]
+        return self._fit_on(X, kernel, present, lambda: RowSample.of(table, N_ROWS, weights))
+
+    def _fit_on(
+        self, X: Any, kernel: Kernel, table: Any, sample: Callable[[], RowSample]
+    ) -> QuadratureFeatures:
+        """Fit to what has the columns of ``X``.
+
+        ``table`` has its rows, or enough of them to tell the error of the map; ``sample`` returns
+        those by which the rule is chosen.
+        """
         check.check_flag(self.reweight, "reweight")
         # An earlier fit is replaced as a whole or not at all.
         draft = copy.copy(self)
@@ -220,7 +239,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         draft.kernel_ = kernel
         rng = generator(self.random_state)
         if isinstance(self.n_components, str):
-            draft._fit_to_tolerance(table, rng)
+            draft._fit_to_tolerance(table, sample, rng)
         else:
             if self.tol is not None:
                 raise ValueError(
@@ -228,21 +247,20 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     f"{self.n_components!r} is given: use n_components='auto', or tol=None."
                 )
             n_components = check.check_count(self.n_components, "n_components")
-            selection = draft._select(table, rng)(n_components)
+            selection = draft._select(n_components, sample, rng)
             draft._draw(selection, n_components, table, rng)
             draft.approximation_error_ = draft._first_error(table, child(rng))
             draft.n_components_bound_ = None
         self.__dict__ = draft.__dict__
         return self
 
-    def _select(self, X: Any, rng: np.random.Generator) -> Select:
-        """Return what chooses a rule for a number of columns: by the data, or as given."""
+    def _select(
+        self, n_components: int, sample: Callable[[], RowSample], rng: np.random.Generator
+    ) -> Selection:
+        """Return the rule for a number of columns: chosen by the data, or as given."""
         if self._chooses_rule():
-            looking = child(rng)
-            sample = Sample.of(X, self.kernel_, looking)
-            return lambda n_components: choose(sample, n_components, looking)
-        rule = clone(as_rule(self.rule))
-        return lambda n_components: Selection.given(rule)
+            return choose(Sample.from_rows(sample(), self.kernel_), n_components, child(rng))
+        return Selection.given(clone(as_rule(self.rule)))
 
     def _chooses_rule(self) -> bool:
         """Return whether the rule is to be chosen by the data."""
@@ -276,7 +294,9 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._states = states
         self._compiled: dict[Any, tuple[Any, CompiledMap]] = {}  # see _compiled_map
 
-    def _fit_to_tolerance(self, X: Any, rng: np.random.Generator) -> None:
+    def _fit_to_tolerance(
+        self, X: Any, chosen: Callable[[], RowSample], rng: np.random.Generator
+    ) -> None:
         """Draw maps of more and more columns until one has an error below the tolerance."""
         check.check_choice(self.n_components, "n_components", ("auto",))
         if self.tol is None:
@@ -286,7 +306,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         tol = check.check_positive(self.tol, "tol")
         looking = child(rng)
-        sample = Sample.of(X, self.kernel_, looking)
+        sample = Sample.from_rows(chosen(), self.kernel_)
         if self._chooses_rule():
             select: Select = partial(choose, sample, rng=looking)
         else:
@@ -429,6 +449,39 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
         n_pairs = int(np.clip(affordable, *PAIRS_AT_FIT))
         return self._kernel_error(X, norm="frobenius", n_pairs=n_pairs, confidence=0.95, rng=rng)
+
+    def fingerprint(self) -> str:
+        """Return a text that is the same for maps with the same features, and only for them.
+
+        Tells whether two maps, fitted in different places, are the same. Features are functions of
+        the nodes and the kernel; versions of libraries and numbers of threads have no part in it.
+
+        Examples
+        --------
+        >>> from quadfeat import QuadratureFeatures
+        >>> maps = [QuadratureFeatures(random_state=seed).fit([[0.0], [1.0]]) for seed in (1, 1, 2)]
+        >>> first, second, third = (one.fingerprint() for one in maps)
+        >>> first == second, first == third
+        (True, False)
+        """
+        check_is_fitted(self)
+        nodes, kernel = self.nodes_, self.kernel_
+        structure = nodes.directions.structure() or {"matrix": nodes.directions.dense()}
+        parts = {
+            **structure,
+            "factor": kernel.input_factor(self.n_features_in_),
+            "radii": nodes.radii,
+            "amplitudes": nodes.amplitudes(kernel),
+            "origin": (nodes.has_origin_column, nodes.origin_feature(kernel)),
+            "layout": (nodes.reflected, nodes.last_is_single, nodes.phase),
+            "phi": kernel.nonlinearity.name,
+        }
+        text = hashlib.sha256()
+        for name, value in sorted(parts.items()):
+            content = value if isinstance(value, str) else np.ascontiguousarray(value).tobytes()
+            text.update(name.encode())
+            text.update(content.encode() if isinstance(content, str) else content)
+        return text.hexdigest()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "nodes_")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy import sparse, special
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+from sklearn.utils import gen_batches
 
 from quadfeat import _validation as check
 from quadfeat._quadrature import gaussian_product_moments
@@ -45,6 +47,9 @@ Self = TypeVar("Self", bound="Kernel")
 # What a user may give for a scale: a number, one per input, or a rule that looks at the data.
 Scale = float | Array | str
 DATA_RULES = ("scale", "auto")
+
+# Entries of the data that are looked at at once.
+ENTRIES_PER_BATCH = 2**18
 
 
 class Kernel(BaseEstimator, ABC):
@@ -95,7 +100,7 @@ class Kernel(BaseEstimator, ABC):
         """How many evaluations of a function the exact kernel of two rows takes."""
         return 1
 
-    def resolve(self: Self, X: Any) -> Self:
+    def resolve(self: Self, X: Any, sample_weight: Any = None) -> Self:
         """Return a copy whose scale is a number, or one number per input.
 
         Parameters
@@ -104,6 +109,8 @@ class Kernel(BaseEstimator, ABC):
             The data that ``"scale"`` and ``"auto"`` look at. As in scikit-learn's SVC, the first
             means ``gamma = 1 / (n_features * X.var())`` and the second ``1 / n_features``; a
             kernel with a ``length_scale`` takes the one of the Gaussian kernel of that gamma.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts in the variance.
 
         Returns
         -------
@@ -111,12 +118,27 @@ class Kernel(BaseEstimator, ABC):
             A new object; this one is left as it is.
         """
         X = check.check_matrix(X, "X")
-        d = X.shape[1]
+        weights = None if sample_weight is None else check.check_weights(sample_weight, X)
+        deviation = 1.0
+        if self.depends_on_deviation():
+            deviation = Spread.of(X, weights).deviation
+        return self.resolve_for(X.shape[1], deviation)
+
+    def depends_on_deviation(self) -> bool:
+        """Return whether the scale is to be computed from the standard deviation of the data."""
+        scale = getattr(self, self.scale_parameter)
+        if isinstance(scale, str):
+            return check.check_choice(scale, self.scale_parameter, DATA_RULES) == "scale"
+        return False
+
+    def resolve_for(self: Self, d: int, deviation: float) -> Self:
+        """Return a copy whose scale is a number, for inputs of this width and deviation."""
         resolved = clone(self)  # which copies an array of scales, too
         scale = getattr(self, self.scale_parameter)
         if isinstance(scale, str):
             check.check_choice(scale, self.scale_parameter, DATA_RULES)
-            deviation = _standard_deviation(X) if scale == "scale" else 1.0
+            if scale == "auto":
+                deviation = 1.0
             if deviation == 0:  # scikit-learn takes gamma = 1 for data without any spread
                 deviation = 1.0 / np.sqrt(d)
             value = self._default_scale(d, deviation)
@@ -214,19 +236,70 @@ class Kernel(BaseEstimator, ABC):
         return check.check_range(values, self)
 
 
-def _standard_deviation(X: Any) -> float:
-    """Return the standard deviation of all entries, for data of any scale; 0 up to rounding."""
-    largest = check.largest_magnitude(X)
-    if largest == 0:
-        return 0.0
-    values = X.data if sparse.issparse(X) else X
-    size = X.shape[0] * X.shape[1]
-    shrunk = np.asarray(values, dtype=np.float64) / largest  # so that squares stay in range
-    mean = shrunk.sum() / size
-    # Entries that a sparse matrix does not store are zeros, mean^2 away from the mean.
-    squares = ((shrunk - mean) ** 2).sum() + (size - shrunk.size) * mean**2
-    deviation = float(np.sqrt(squares / size))
-    return deviation * largest if deviation > 8 * np.finfo(np.float64).eps else 0.0
+@dataclass(frozen=True)
+class Spread:
+    """Mean and squared deviations of all entries of tables, which add up from table to table.
+
+    Attributes
+    ----------
+    size : float
+        How many entries there are, or the sum of their weights.
+    unit : float
+        The largest magnitude, in which the others are measured so that squares stay in range.
+    mean, squares : float
+        The mean, and the sum of squared deviations from it.
+    """
+
+    size: float
+    unit: float
+    mean: float
+    squares: float
+
+    @classmethod
+    def of(cls, X: Any, weights: Float64Array | None = None) -> Spread:
+        """Return that of a dense or sparse matrix, whose rows may have weights."""
+        spread = cls(0.0, 0.0, 0.0, 0.0)
+        for rows in gen_batches(X.shape[0], max(1, ENTRIES_PER_BATCH // X.shape[1])):
+            spread = spread.merged(
+                cls._of_batch(X[rows], None if weights is None else weights[rows])
+            )
+        return spread
+
+    @classmethod
+    def _of_batch(cls, X: Any, weights: Float64Array | None) -> Spread:
+        counts = np.ones(X.shape[0]) if weights is None else weights
+        size, unit = float(counts.sum()) * X.shape[1], check.largest_magnitude(X)
+        if unit == 0 or size == 0:
+            return cls(size, 0.0, 0.0, 0.0)
+        if sparse.issparse(X):
+            values, counts = X.data, np.repeat(counts, np.diff(X.indptr))
+        else:
+            values, counts = X, np.broadcast_to(counts[:, None], X.shape)
+        shrunk = np.asarray(values, dtype=np.float64) / unit
+        mean = float((counts * shrunk).sum() / size)
+        # Entries that a sparse matrix does not store are zeros, mean^2 away from the mean.
+        squares = (counts * (shrunk - mean) ** 2).sum() + (size - counts.sum()) * mean**2
+        return cls(size, unit, mean, float(squares))
+
+    def merged(self, other: Spread) -> Spread:
+        """Return that of both tables together."""
+        unit, size = max(self.unit, other.unit), self.size + other.size
+        if unit == 0 or size == 0:
+            return Spread(size, 0.0, 0.0, 0.0)
+        left, right = self.unit / unit, other.unit / unit
+        step = other.mean * right - self.mean * left
+        mean = self.mean * left + step * (other.size / size)
+        squares = self.squares * left**2 + other.squares * right**2
+        squares += step**2 * self.size * (other.size / size)
+        return Spread(size, unit, mean, squares)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation; 0 up to rounding."""
+        if self.size == 0:
+            return 0.0
+        deviation = float(np.sqrt(self.squares / self.size))
+        return deviation * self.unit if deviation > 8 * np.finfo(np.float64).eps else 0.0
 
 
 class _Stationary(Kernel):

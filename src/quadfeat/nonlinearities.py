@@ -41,6 +41,11 @@ class Nonlinearity(ABC):
         """The order of homogeneity."""
         return None
 
+    @property
+    def name(self) -> str:
+        """The same for the same function, in any process."""
+        return repr(self)
+
     @abstractmethod
     def __call__(self, t: Array) -> Array:
         """Return ``phi(t)``, elementwise."""
@@ -101,6 +106,11 @@ class Pointwise(Nonlinearity):
     """
 
     function: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        kind = self.function if hasattr(self.function, "__name__") else type(self.function)
+        return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', kind.__name__)}"
 
     def __call__(self, t: Array) -> Array:
         """Return the user's function of ``t``, checked to be vectorised and finite."""

@@ -31,6 +31,7 @@ from quadfeat.nodes import Layout, columns_per_node
 from quadfeat.nonlinearities import Fourier, Pointwise
 from quadfeat.rotations import Hadamard
 from quadfeat.rules import MonteCarlo, QuasiMonteCarlo, Rule, SphericalRadial
+from quadfeat.sampling import RowSample
 from quadfeat.spectra import IsotropicSpectrum
 from quadfeat.variance import BlockMoments, radial_slices
 
@@ -111,21 +112,34 @@ class Selection(NamedTuple):
 class Sample:
     """Rows of the data and what a score needs to know of them."""
 
-    rows: Float64Array  # not scaled
+    chosen: RowSample  # not scaled
     kernel: Kernel
-    n_samples: int  # how many rows the data has in all
+    n_samples: float  # how many rows the data has in all
 
     @classmethod
-    def of(cls, X: Any, kernel: Kernel, rng: np.random.Generator) -> Sample:
-        """Draw a sample of the rows of a dense or sparse matrix."""
-        n_samples = X.shape[0]
+    def of(cls, X: Any, kernel: Kernel, weights: Any = None) -> Sample:
+        """Choose rows of a dense or sparse matrix."""
+        return cls.from_rows(RowSample.of(X, N_ROWS, weights), kernel)
+
+    @classmethod
+    def from_rows(cls, chosen: RowSample, kernel: Kernel) -> Sample:
+        """Take the first of rows that were chosen from the data."""
         most = math.isqrt(2 * EVALUATIONS // kernel.evaluations_per_pair)
-        chosen = rng.choice(n_samples, size=min(n_samples, N_ROWS, max(most, 8)), replace=False)
-        return cls(check.to_dense_float64(X[chosen]), kernel, n_samples)
+        return cls(chosen.first(min(N_ROWS, max(most, 8))), kernel, chosen.n_samples)
 
     def first(self, n_rows: int) -> Sample:
         """Return a sample of fewer rows."""
-        return replace(self, rows=self.rows[:n_rows])
+        return replace(self, chosen=self.chosen.first(n_rows))
+
+    @property
+    def rows(self) -> Float64Array:
+        """The rows as they are in the data."""
+        return self.chosen.rows
+
+    @property
+    def weights(self) -> Float64Array:
+        """How often each of the rows counts."""
+        return self.chosen.weights
 
     @property
     def d(self) -> int:
@@ -159,7 +173,7 @@ class Sample:
 
     def mean(self, values: Float64Array) -> float:
         """Return the mean over all pairs of the data, from values for the pairs of ``gram``."""
-        return float(mean_over_pairs(values, self.n_samples))
+        return float(mean_over_pairs(values, self.n_samples, self.weights))
 
     @cached_property
     def distances(self) -> tuple[Float64Array, Float64Array]:
@@ -175,9 +189,11 @@ class Sample:
         place = np.interp(found, grid, np.arange(N_DISTANCES))
         below = np.minimum(place.astype(int), N_DISTANCES - 2)
         above = place - below
-        weights = np.bincount(below, 1.0 - above, N_DISTANCES)
-        weights += np.bincount(below + 1, above, N_DISTANCES)
-        return grid, weights / len(found) * (1.0 - 1.0 / self.n_samples)
+        left, right = np.triu_indices(len(self.rows), 1)  # the order of pdist
+        counts = self.weights[left] * self.weights[right]
+        weights = np.bincount(below, counts * (1.0 - above), N_DISTANCES)
+        weights += np.bincount(below + 1, counts * above, N_DISTANCES)
+        return grid, weights / counts.sum() * (1.0 - 1.0 / self.n_samples)
 
 
 def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selection:

@@ -1,0 +1,167 @@
+r"""Samples of rows that depend on what the rows are, and not on where they stand.
+
+Each distinct row has a key, a hash of its entries; the sample are the rows with the smallest keys,
+and how often each occurs. So a table gives the same sample in any order, cut into any batches, and
+with weights in place of copies, and samples of two tables merge into that of both.
+
+The key of a row is :math:`h(\sum_j c_j b_j)` modulo :math:`2^{64}`, where :math:`b_j` are the bits
+of its entries as float64, folded, :math:`c_j` are odd numbers and :math:`h` mixes the bits. Zeros
+add nothing, so that sparse rows have the keys of dense ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import gen_batches
+
+from quadfeat import _validation as check
+from quadfeat._validation import Float64Array
+
+Keys = NDArray[np.uint64]
+
+# Entries whose bits are held at once: few enough to stay in a cache.
+ENTRIES_PER_BATCH = 2**15
+
+# Where rows occur many times, how many more of them are looked at in the next attempt.
+MORE_CANDIDATES = 8
+
+
+@dataclass(frozen=True)
+class RowSample:
+    """Distinct rows of a table.
+
+    Attributes
+    ----------
+    keys : array of shape (n_rows,)
+        Ascending.
+    rows : array of shape (n_rows, n_columns)
+    weights : array of shape (n_rows,)
+        How often each row occurs in the table, or the sum of its weights.
+    size : int
+        How many rows were asked for. There are fewer only if the table has no more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat.sampling import RowSample
+    >>> table = np.array([[1.0], [2.0], [1.0]])
+    >>> sample = RowSample.of(table, size=5)
+    >>> sorted(zip(sample.rows[:, 0].tolist(), sample.weights.tolist()))
+    [(1.0, 2.0), (2.0, 1.0)]
+    """
+
+    keys: Keys
+    rows: Float64Array
+    weights: Float64Array
+    size: int
+
+    @classmethod
+    def of(cls, table: Any, size: int, weights: Any = None) -> RowSample:
+        """Sample a dense or CSR matrix; rows without weight are not in it."""
+        keys = row_keys(table)
+        amounts = np.ones(len(keys)) if weights is None else np.asarray(weights, np.float64)
+        present = np.flatnonzero(amounts > 0)
+        if len(present) < len(keys):
+            keys, amounts = keys[present], amounts[present]
+        n_candidates = size
+        while True:
+            candidates = _smallest(keys, n_candidates)
+            distinct, first, which = np.unique(
+                keys[candidates], return_index=True, return_inverse=True
+            )
+            if len(distinct) >= size or len(candidates) == len(keys):
+                break
+            n_candidates *= MORE_CANDIDATES
+        chosen = present[candidates[first[:size]]]
+        totals = _totals(which, amounts[candidates])
+        return cls(distinct[:size], check.to_dense_float64(table[chosen]), totals[:size], size)
+
+    def merged(self, other: RowSample) -> RowSample:
+        """Return the sample of both tables together."""
+        distinct, first, which = np.unique(
+            np.concatenate([self.keys, other.keys]), return_index=True, return_inverse=True
+        )
+        totals = _totals(which, np.concatenate([self.weights, other.weights]))
+        rows = np.concatenate([self.rows, other.rows])[first[: self.size]]
+        return RowSample(distinct[: self.size], rows, totals[: self.size], self.size)
+
+    def first(self, n_rows: int) -> RowSample:
+        """Return a sample of fewer rows."""
+        part = slice(n_rows)
+        return RowSample(
+            self.keys[part], self.rows[part], self.weights[part], min(n_rows, self.size)
+        )
+
+    @property
+    def n_distinct(self) -> float:
+        """How many distinct rows the table has: known if it has few, otherwise estimated."""
+        if len(self.keys) < self.size or self.size < 2:
+            return float(max(1, len(self.keys)))
+        # Of n uniform numbers the k-th smallest is k / (n + 1) in the mean.
+        share = (float(self.keys[-1]) + 1.0) / 2.0**64
+        return max(float(len(self.keys)), (len(self.keys) - 1) / share)
+
+    @property
+    def n_samples(self) -> float:
+        """How many rows the table would have, if all pairs met their like as seldom as in it.
+
+        That is the inverse of the chance that two rows, drawn one after the other, are equal.
+        """
+        mean, square = self.weights.mean(), (self.weights**2).mean()
+        return max(1.0, float(self.n_distinct * mean**2 / square))
+
+
+def _totals(which: NDArray[np.intp], weights: Float64Array) -> Float64Array:
+    """Return the sum of the weights of each row."""
+    return np.asarray(np.bincount(which, weights), dtype=np.float64)
+
+
+def _smallest(keys: Keys, count: int) -> NDArray[np.intp]:
+    """Return where the smallest keys are, and all those equal to the last of them."""
+    if count >= len(keys):
+        return np.arange(len(keys))
+    return np.flatnonzero(keys <= np.partition(keys, count - 1)[count - 1])
+
+
+def row_keys(table: Any) -> Keys:
+    """Return the key of each row of a dense or CSR matrix."""
+    n_rows, n_columns = table.shape
+    factors = _column_factors(n_columns)
+    sums = np.empty(n_rows, dtype=np.uint64)
+    if sparse.issparse(table):
+        terms = _folded_bits(table.data) * factors[table.indices]
+        running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
+        sums = running[table.indptr[1:]] - running[table.indptr[:-1]]
+    else:
+        for rows in gen_batches(n_rows, max(1, ENTRIES_PER_BATCH // n_columns)):
+            sums[rows] = _folded_bits(table[rows]) @ factors
+    return _mixed(sums)
+
+
+def _folded_bits(values: Any) -> Keys:
+    """Return the bits of float64 numbers with the high ones, where most of them differ, folded."""
+    bits = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)  # there is one zero only
+    bits ^= bits >> np.uint64(32)
+    return bits
+
+
+@lru_cache(maxsize=8)
+def _column_factors(n_columns: int) -> Keys:
+    """Return an odd number for each column."""
+    # The same for all tables, whatever the seed: samples of different tables have to merge.
+    return _mixed(np.arange(1, n_columns + 1, dtype=np.uint64)) | np.uint64(1)
+
+
+def _mixed(values: Keys) -> Keys:
+    """Return numbers whose every bit depends on all bits of the given ones."""
+    with np.errstate(over="ignore"):
+        values = values * np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((32, 0xD6E8FEB86659FD93), (29, 0xBF58476D1CE4E5B9)):
+            values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
+        return values ^ (values >> np.uint64(32))
