@@ -194,9 +194,70 @@ public:
         const Buffer<T, char> to(out, "out");
         const Matrix<const char> rows = from.matrix();
         const Matrix<char> features = to.matrix();
-        if (rows.columns != plan_.d || features.rows != rows.rows ||
-            features.columns != plan_.n_columns())
-            throw nb::value_error("X and out do not have the shape of the map");
+        check_shape(rows.columns == plan_.d && has_shape(features, rows.rows, plan_.n_columns()),
+                    "X and out");
+        run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
+            return core.transform(plan_, rows, features, n_threads, should_stop);
+        });
+    }
+
+    void multiply(nb::handle X, nb::handle V, nb::handle out, std::size_t n_threads,
+                  const std::string& core_name) const {
+        const Buffer<T, const char> from(X, "X"), factors(V, "V");
+        const Buffer<T, char> to(out, "out");
+        const Matrix<const char> rows = from.matrix(), right = factors.matrix();
+        const Matrix<char> product = to.matrix();
+        check_shape(rows.columns == plan_.d && right.rows == plan_.n_columns() &&
+                        has_shape(product, rows.rows, right.columns),
+                    "X, V and out");
+        run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
+            return core.multiply(plan_, rows, right, product, n_threads, should_stop);
+        });
+    }
+
+    void normal_multiply(nb::handle X, nb::handle weights, nb::handle V, nb::handle out,
+                         std::size_t n_threads, const std::string& core_name) const {
+        const Buffer<T, const char> from(X, "X"), middle(weights, "weights"), factors(V, "V");
+        const Buffer<double, char> to(out, "out");
+        const Matrix<const char> rows = from.matrix(), diagonal = middle.matrix(),
+                                 right = factors.matrix();
+        const Matrix<char> sum = to.matrix();
+        check_shape(rows.columns == plan_.d && has_shape(diagonal, rows.rows, 1) &&
+                        right.rows == plan_.n_columns() &&
+                        has_shape(sum, plan_.n_columns(), right.columns),
+                    "X, weights, V and out");
+        run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
+            return core.normal_multiply(plan_, rows, diagonal, right, sum, n_threads, should_stop);
+        });
+    }
+
+    void transposed_multiply(nb::handle X, nb::handle U, nb::handle out, std::size_t n_threads,
+                             const std::string& core_name) const {
+        const Buffer<T, const char> from(X, "X"), factors(U, "U");
+        const Buffer<double, char> to(out, "out");
+        const Matrix<const char> rows = from.matrix(), right = factors.matrix();
+        const Matrix<char> sum = to.matrix();
+        check_shape(rows.columns == plan_.d && right.rows == rows.rows &&
+                        has_shape(sum, plan_.n_columns(), right.columns),
+                    "X, U and out");
+        run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
+            return core.transposed_multiply(plan_, rows, right, sum, n_threads, should_stop);
+        });
+    }
+
+private:
+    template <class Byte>
+    static bool has_shape(const Matrix<Byte>& matrix, std::size_t rows, std::size_t columns) {
+        return matrix.rows == rows && matrix.columns == columns;
+    }
+
+    static void check_shape(bool fits, const std::string& names) {
+        if (!fits) throw nb::value_error((names + " do not have the shape of the map").c_str());
+    }
+
+    // Run `work` without the interpreter, but for signals.
+    template <class Work>
+    static void run(std::size_t n_threads, const std::string& core_name, const Work& work) {
         if (n_threads == 0) throw nb::value_error("n_threads is 0: give a positive number");
         const Core& core = find_core(core_name);
         bool interrupted = false;
@@ -207,16 +268,12 @@ public:
         bool finished;
         {
             nb::gil_scoped_release release;
-            if constexpr (std::is_same_v<T, float>)
-                finished = core.transform_float(plan_, rows, features, n_threads, should_stop);
-            else
-                finished = core.transform_double(plan_, rows, features, n_threads, should_stop);
+            finished = work(core.template on<T>(), should_stop);
         }
         if (interrupted) throw nb::python_error();
-        if (!finished) throw std::runtime_error("the transform was stopped");
+        if (!finished) throw std::runtime_error("the work was stopped");
     }
 
-private:
     Plan<T> plan_{};
     std::vector<T> matrix_, tangents_, diagonals_, below_, on_, factors_, radii_, amplitudes_;
     std::vector<std::int32_t> permutations_;
@@ -227,10 +284,7 @@ double largest_magnitude(nb::handle X, const std::string& core_name) {
     const Buffer<T, const char> from(X, "X");
     const Core& core = find_core(core_name);
     nb::gil_scoped_release release;
-    if constexpr (std::is_same_v<T, float>)
-        return core.largest_float(from.matrix());
-    else
-        return core.largest_double(from.matrix());
+    return core.on<T>().largest_magnitude(from.matrix());
 }
 
 template <class T>
@@ -245,7 +299,12 @@ void bind_map(nb::module_& module, const char* name) {
              "d"_a, "size"_a, "n_blocks"_a, "rounds"_a, "matrix"_a, "cosines"_a, "sines"_a,
              "diagonals"_a, "permutations"_a, "below"_a, "on"_a, "factors"_a, "radii"_a,
              "amplitudes"_a, "phase"_a, "has_origin"_a, "origin"_a)
-        .def("transform", &Map<T>::transform, "X"_a, "out"_a, "n_threads"_a, "core"_a);
+        .def("transform", &Map<T>::transform, "X"_a, "out"_a, "n_threads"_a, "core"_a)
+        .def("multiply", &Map<T>::multiply, "X"_a, "V"_a, "out"_a, "n_threads"_a, "core"_a)
+        .def("normal_multiply", &Map<T>::normal_multiply, "X"_a, "weights"_a, "V"_a, "out"_a,
+             "n_threads"_a, "core"_a)
+        .def("transposed_multiply", &Map<T>::transposed_multiply, "X"_a, "U"_a, "out"_a,
+             "n_threads"_a, "core"_a);
 }
 
 }  // namespace

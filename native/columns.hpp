@@ -132,12 +132,13 @@ QUADFEAT_HOT Vector<T> nonlinearity(Vector<T> t) {
     }
 }
 
-// Takes inner products with directions in the order of the nodes and makes columns of them.
-template <class T, Phi phi, bool reflected>
+// Takes inner products with directions in the order of the nodes, makes columns of them, and puts
+// those into a sink, as many as a vector has lanes at a time: a RowWriter or what has its put().
+template <class T, Phi phi, bool reflected, class Sink>
 class NodeWriter {
 public:
-    NodeWriter(const Plan<T>& plan, RowWriter<T>& rows)
-        : plan_(plan), rows_(rows), whole_nodes_(plan.n_nodes - plan.last_is_single) {}
+    NodeWriter(const Plan<T>& plan, Sink& sink)
+        : plan_(plan), sink_(sink), whole_nodes_(plan.n_nodes - plan.last_is_single) {}
 
     std::size_t missing() const { return plan_.n_nodes - node_ - pending_; }
 
@@ -154,19 +155,19 @@ public:
         for (; count > 0; --count) put_one(next());
     }
 
-    // Write what is left: an incomplete group, a node with a single column, the origin.
+    // Put what is left: an incomplete group, a node with a single column, the origin.
     void finish() {
         for (std::size_t k = 0; k < pending_; ++k) {
             Vector<T> square[lanes<T>] = {};
             const bool single = node_ + k == whole_nodes_;
             make_columns(node_ + k, inner_products_[k], square, single ? Phase::last : Phase::none);
-            rows_.put(square, single ? 1 : per_node);
+            sink_.put(square, single ? 1 : per_node);
         }
         if (plan_.has_origin) {
             Vector<T> square[lanes<T>] = {broadcast<T>(plan_.origin)};
-            rows_.put(square, 1);
+            sink_.put(square, 1);
         }
-        rows_.finish();
+        sink_.finish();
     }
 
 private:
@@ -188,7 +189,7 @@ private:
 #pragma GCC unroll 16
         for (std::size_t k = 0; k < group; ++k)
             make_columns(node_ + k, inner_products[k], square + per_node * k, Phase::none);
-        rows_.put(square);
+        sink_.put(square);
         node_ += group;
     }
 
@@ -207,7 +208,7 @@ private:
     }
 
     const Plan<T>& plan_;
-    RowWriter<T>& rows_;
+    Sink& sink_;
     std::size_t whole_nodes_;  // nodes that have all their columns: all but perhaps the last
     Vector<T> inner_products_[group];
     std::size_t pending_ = 0;  // inner products that wait for a whole group

@@ -1,6 +1,7 @@
 // Compiled once for each instruction set; QUADFEAT_ISA names the namespace of this one.
 #include "core.hpp"
 #include "magnitude.hpp"
+#include "products.hpp"
 #include "threads.hpp"
 #include "tile.hpp"
 
@@ -24,47 +25,29 @@ bool should_stream(const Matrix<char>& out) {
            row >= shortest_streamed_row && out.rows * row >= stream_from;
 }
 
-template <class T, Phi phi, bool reflected>
-bool transform_with(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<char>& out,
-                    std::size_t n_threads, const ShouldStop& should_stop) {
-    const std::size_t n_tiles = (X.rows + lanes<T> - 1) / lanes<T>;
+template <class T>
+bool transform(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<char>& out,
+               std::size_t n_threads, const ShouldStop& should_stop) {
     const bool streams = should_stream<T>(out);
-    return share_tiles(n_tiles, n_threads, should_stop, [&] {
+    const auto make = tile_maker<T, RowWriter<T>>(plan);
+    return share_tiles(count_tiles<T>(X.rows), n_threads, should_stop, [&] {
         return [&, work = Workspace<T>(plan)](std::size_t tile) mutable {
-            transform_tile<T, phi, reflected>(plan, X, out, tile, streams, work);
+            const Rows rows = rows_of_tile<T>(tile, X.rows);
+            RowWriter<T> writer(out, rows.first, rows.count, work.stage(), streams);
+            make(plan, X, rows, work, writer);
         };
     });
 }
 
 template <class T>
-bool transform(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<char>& out,
-               std::size_t n_threads, const ShouldStop& should_stop) {
-    const auto with = [&](auto run) { return run(plan, X, out, n_threads, should_stop); };
-    const bool reflected = plan.reflected;
-    switch (plan.phi) {
-        case Phi::fourier:
-            return with(transform_with<T, Phi::fourier, false>);
-        case Phi::step:
-            return with(reflected ? transform_with<T, Phi::step, true>
-                                  : transform_with<T, Phi::step, false>);
-        case Phi::ramp:
-            return with(reflected ? transform_with<T, Phi::ramp, true>
-                                  : transform_with<T, Phi::ramp, false>);
-        case Phi::squared_ramp:
-            return with(reflected ? transform_with<T, Phi::squared_ramp, true>
-                                  : transform_with<T, Phi::squared_ramp, false>);
-        case Phi::identity:
-            return with(transform_with<T, Phi::identity, false>);
-    }
-    return false;
-}
+constexpr Functions<T> functions{transform<T>, multiply<T>, normal_multiply<T>,
+                                 transposed_multiply<T>, largest_magnitude<T>};
 
 #define QUADFEAT_TEXT_(x) #x
 #define QUADFEAT_TEXT(x) QUADFEAT_TEXT_(x)
 
 }  // namespace
 
-extern const Core core{QUADFEAT_TEXT(QUADFEAT_ISA), transform<float>, transform<double>,
-                       largest_magnitude<float>, largest_magnitude<double>};
+extern const Core core{QUADFEAT_TEXT(QUADFEAT_ISA), functions<float>, functions<double>};
 
 }  // namespace quadfeat::QUADFEAT_ISA

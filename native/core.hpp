@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <type_traits>
 
 #include "plan.hpp"
 
@@ -10,16 +11,39 @@ namespace quadfeat {
 // Asked now and then by the calling thread; true means to stop early.
 using ShouldStop = std::function<bool()>;
 
+// All that writes returns false if it was stopped early.
+template <class T>
+struct Functions {
+    // Write the features Z of X into out.
+    bool (*transform)(const Plan<T>&, const Matrix<const char>& X, const Matrix<char>& out,
+                      std::size_t n_threads, const ShouldStop&);
+    // Write Z V into out.
+    bool (*multiply)(const Plan<T>&, const Matrix<const char>& X, const Matrix<const char>& V,
+                     const Matrix<char>& out, std::size_t n_threads, const ShouldStop&);
+    // Add Z' diag(weights) Z V to out, which is of doubles; weights are a matrix of one column.
+    bool (*normal_multiply)(const Plan<T>&, const Matrix<const char>& X,
+                            const Matrix<const char>& weights, const Matrix<const char>& V,
+                            const Matrix<char>& out, std::size_t n_threads, const ShouldStop&);
+    // Add Z' U to out, which is of doubles.
+    bool (*transposed_multiply)(const Plan<T>&, const Matrix<const char>& X,
+                                const Matrix<const char>& U, const Matrix<char>& out,
+                                std::size_t n_threads, const ShouldStop&);
+    // The largest magnitude in X: infinite or NaN if an entry is.
+    T (*largest_magnitude)(Matrix<const char> X);
+};
+
 struct Core {
     const char* name;
-    // Write the features of X into out; false if stopped early.
-    bool (*transform_float)(const Plan<float>&, const Matrix<const char>&, const Matrix<char>&,
-                            std::size_t n_threads, const ShouldStop&);
-    bool (*transform_double)(const Plan<double>&, const Matrix<const char>&, const Matrix<char>&,
-                             std::size_t n_threads, const ShouldStop&);
-    // The largest magnitude in X: infinite or NaN if an entry is.
-    float (*largest_float)(Matrix<const char>);
-    double (*largest_double)(Matrix<const char>);
+    Functions<float> on_float;
+    Functions<double> on_double;
+
+    template <class T>
+    const Functions<T>& on() const {
+        if constexpr (std::is_same_v<T, float>)
+            return on_float;
+        else
+            return on_double;
+    }
 };
 
 namespace baseline {

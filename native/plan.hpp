@@ -56,6 +56,11 @@ struct Matrix {
     std::size_t columns;
     std::ptrdiff_t row_stride;
     std::ptrdiff_t column_stride;
+
+    Byte* at(std::size_t row, std::size_t column) const {
+        return data + static_cast<std::ptrdiff_t>(row) * row_stride +
+               static_cast<std::ptrdiff_t>(column) * column_stride;
+    }
 };
 
 }  // namespace quadfeat

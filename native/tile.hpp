@@ -1,4 +1,4 @@
-// One tile: as many rows as a vector has lanes, from the input to the output.
+// One tile: as many rows as a vector has lanes, from the input to columns.
 #pragma once
 
 #include <vector>
@@ -10,30 +10,54 @@
 
 namespace quadfeat::QUADFEAT_ISA {
 
-// Memory that a thread reuses from tile to tile. Aligned to vectors.
+// Zeros, aligned to vectors.
 template <class T>
-class Workspace {
+class VectorMemory {
 public:
-    explicit Workspace(const Plan<T>& plan) : width_(plan.size) {
-        const std::size_t vectors = 3 * width_ + stage_stride<T>;
-        memory_.resize((vectors + 1) * lanes<T>);
-    }
+    explicit VectorMemory(std::size_t vectors) : memory_((vectors + 1) * lanes<T>) {}
 
-    Vector<T>* rows() { return base(); }
-    Vector<T>* here() { return base() + width_; }
-    Vector<T>* there() { return base() + 2 * width_; }
-    T* stage() { return reinterpret_cast<T*>(base() + 3 * width_); }
-
-private:
-    Vector<T>* base() {
+    Vector<T>* data() {
         const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
         const std::uintptr_t aligned = (address + sizeof(Vector<T>) - 1) & ~(sizeof(Vector<T>) - 1);
         return reinterpret_cast<Vector<T>*>(aligned);
     }
 
-    std::size_t width_;
+private:
     std::vector<T> memory_;
 };
+
+// Memory that a thread reuses from tile to tile.
+template <class T>
+class Workspace {
+public:
+    explicit Workspace(const Plan<T>& plan)
+        : width_(plan.size), memory_(3 * width_ + stage_stride<T>) {}
+
+    Vector<T>* rows() { return memory_.data(); }
+    Vector<T>* here() { return memory_.data() + width_; }
+    Vector<T>* there() { return memory_.data() + 2 * width_; }
+    T* stage() { return reinterpret_cast<T*>(memory_.data() + 3 * width_); }
+
+private:
+    std::size_t width_;
+    VectorMemory<T> memory_;
+};
+
+// The rows of a tile: fewer than a vector has lanes only in the last one.
+struct Rows {
+    std::size_t first, count;
+};
+
+template <class T>
+std::size_t count_tiles(std::size_t n_rows) {
+    return (n_rows + lanes<T> - 1) / lanes<T>;
+}
+
+template <class T>
+Rows rows_of_tile(std::size_t tile, std::size_t n_rows) {
+    const std::size_t first = tile * lanes<T>;
+    return {first, n_rows - first < lanes<T> ? n_rows - first : lanes<T>};
+}
 
 // Read a tile of scaled rows, column by column. Rows past the end, and columns past d, are zeros.
 template <class T>
@@ -128,15 +152,12 @@ QUADFEAT_APART void put_dense(const Plan<T>& plan, const Vector<T>* u, Writer& n
     }
 }
 
-template <class T, Phi phi, bool reflected>
-inline void transform_tile(const Plan<T>& plan, const Matrix<const char>& X,
-                           const Matrix<char>& out, std::size_t tile, bool streams,
-                           Workspace<T>& work) {
-    const std::size_t first_row = tile * lanes<T>;
-    const std::size_t rows = X.rows - first_row < lanes<T> ? X.rows - first_row : lanes<T>;
-    load_rows<T>(plan, X, first_row, rows, work.rows());
-    RowWriter<T> row_writer(out, first_row, rows, work.stage(), streams);
-    NodeWriter<T, phi, reflected> nodes(plan, row_writer);
+// Put all columns of a tile into a sink.
+template <class T, Phi phi, bool reflected, class Sink>
+inline void make_tile(const Plan<T>& plan, const Matrix<const char>& X, Rows rows,
+                      Workspace<T>& work, Sink& sink) {
+    load_rows<T>(plan, X, rows.first, rows.count, work.rows());
+    NodeWriter<T, phi, reflected, Sink> nodes(plan, sink);
     if (plan.structure == Structure::given) {
         const Vector<T>* u = work.rows();
         nodes.put(plan.n_nodes, [&u] { return *u++; });
@@ -147,6 +168,31 @@ inline void transform_tile(const Plan<T>& plan, const Matrix<const char>& X,
             put_vertices<T>(plan, turn<T>(plan, block, work), nodes);
     }
     nodes.finish();
+}
+
+template <class T, class Sink>
+using MakeTile = void (*)(const Plan<T>&, const Matrix<const char>&, Rows, Workspace<T>&, Sink&);
+
+// Return the make_tile for the nodes of the plan.
+template <class T, class Sink>
+MakeTile<T, Sink> tile_maker(const Plan<T>& plan) {
+    const bool reflected = plan.reflected;
+    switch (plan.phi) {
+        case Phi::fourier:
+            return make_tile<T, Phi::fourier, false, Sink>;
+        case Phi::step:
+            return reflected ? make_tile<T, Phi::step, true, Sink>
+                             : make_tile<T, Phi::step, false, Sink>;
+        case Phi::ramp:
+            return reflected ? make_tile<T, Phi::ramp, true, Sink>
+                             : make_tile<T, Phi::ramp, false, Sink>;
+        case Phi::squared_ramp:
+            return reflected ? make_tile<T, Phi::squared_ramp, true, Sink>
+                             : make_tile<T, Phi::squared_ramp, false, Sink>;
+        case Phi::identity:
+            break;
+    }
+    return make_tile<T, Phi::identity, false, Sink>;
 }
 
 }  // namespace quadfeat::QUADFEAT_ISA
