@@ -151,62 +151,67 @@ VectorMemory<T> panel_memory(std::size_t columns) {
     return VectorMemory<T>(columns + lanes<T>);
 }
 
-// What a thread needs for a product. The product is one of three:
-//   multiply: each panel adds to the sums of the tile;
-//   transposed: each panel is multiplied by what is given for the rows of the tile;
-//   normal: the first, all columns being kept, then the second with weighted sums.
+enum class Product {
+    multiply,    // Z V: each panel adds to the products of the tile's rows
+    transposed,  // Z' U: each panel is multiplied by what is given for the tile's rows
+    normal       // the first, all columns being kept, then the second with what it gave
+};
+
+// What a thread needs for a product, and how it computes that of a tile.
 template <class T>
 class TileProduct {
 public:
-    TileProduct(const Plan<T>& plan, const Matrix<const char>& X, const T* V, std::size_t n_outputs,
-                bool has_totals)
-        : plan_(plan),
+    // V is packed, or null for the transposed product.
+    TileProduct(Product product, const Plan<T>& plan, const Matrix<const char>& X, const T* V,
+                std::size_t n_outputs)
+        : product_(product),
+          plan_(plan),
           X_(X),
           V_(V),
           n_outputs_(n_outputs),
-          has_totals_(has_totals),
           make_(tile_maker<T, PanelWriter<T, TileProduct>>(plan)),
           work_(plan),
           columns_(panel_memory<T>(keeps() ? padded_columns(plan) : panel_columns)),
           products_(n_outputs),
-          totals_(has_totals ? n_totals() / lanes<T> : 0) {}
+          totals_(product == Product::multiply ? 0 : padded_columns(plan) / lanes<T> * n_outputs) {}
 
-    // How many totals there are: for every column, also those that fill up, and every output.
-    std::size_t n_totals() const { return padded_columns(plan_) * n_outputs_; }
-    T* totals() { return reinterpret_cast<T*>(totals_.data()); }
-
-    // The products of the tile's rows, row r of output k in lane r of vector k.
+    // Of the tile's rows, or what is given for them: row r of output k in lane r of vector k.
     T* products() { return reinterpret_cast<T*>(products_.data()); }
 
+    // For every column, also those that fill up, and every output; see add_transposed.
+    T* totals() { return reinterpret_cast<T*>(totals_.data()); }
+
+    // Make the columns of a tile and use them, panel by panel.
     void make(Rows rows) {
-        if (V_) std::fill_n(products(), n_outputs_ * lanes<T>, T(0));
+        if (product_ != Product::transposed)
+            std::fill_n(products(), n_outputs_ * lanes<T>, T(0));
         PanelWriter<T, TileProduct> writer(columns_.data(), keeps(), *this);
         make_(plan_, X_, rows, work_, writer);
     }
 
-    // Add the products of all kept columns to the totals.
-    void add_kept() { add(columns_.data(), 0, padded_columns(plan_)); }
-
     void use(const Vector<T>* panel, std::size_t first, std::size_t count) {
-        if (V_)
-            multiply_panel<T>(panel, count, V_ + first * n_outputs_, n_outputs_, products_.data());
-        else
+        if (product_ == Product::transposed)
             add(panel, first, count);
+        else
+            multiply_panel<T>(panel, count, V_ + first * n_outputs_, n_outputs_, products_.data());
     }
 
+    // Multiply all columns, which were kept, by the products of the rows.
+    void use_kept() { add(columns_.data(), 0, padded_columns(plan_)); }
+
 private:
-    bool keeps() const { return V_ && has_totals_; }
+    bool keeps() const { return product_ == Product::normal; }
 
     void add(const Vector<T>* columns, std::size_t first, std::size_t count) {
         add_transposed<T>(columns, count, products_.data(), n_outputs_,
                           totals_.data() + first / lanes<T> * n_outputs_);
     }
 
+    Product product_;
     const Plan<T>& plan_;
     const Matrix<const char>& X_;
-    const T* V_;  // packed, or null for the transposed product
+    const T* V_;
     std::size_t n_outputs_;
-    bool has_totals_;
     MakeTile<T, PanelWriter<T, TileProduct>> make_;
     Workspace<T> work_;
     VectorMemory<T> columns_, products_, totals_;
@@ -217,8 +222,8 @@ bool multiply(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<con
               const Matrix<char>& out, std::size_t n_threads, const ShouldStop& should_stop) {
     const std::vector<T> factors = packed<T>(V);
     return share_tiles(count_tiles<T>(X.rows), n_threads, should_stop, [&] {
-        return [&, tile_product = TileProduct<T>(plan, X, factors.data(), V.columns, false)](
-                   std::size_t tile) mutable {
+        TileProduct<T> made(Product::multiply, plan, X, factors.data(), V.columns);
+        return [&, tile_product = std::move(made)](std::size_t tile) mutable {
             const Rows rows = rows_of_tile<T>(tile, X.rows);
             tile_product.make(rows);
             const T* product = tile_product.products();
@@ -264,15 +269,15 @@ private:
 // Add to `out` what compute_tile(tile_product, rows) adds to the totals for all rows. An `out` of
 // something stopped stays as it was.
 template <class T, class ComputeTile>
-bool sum_over_rows(const Plan<T>& plan, const Matrix<const char>& X, const T* V,
+bool sum_over_rows(Product product, const Plan<T>& plan, const Matrix<const char>& X, const T* V,
                    const Matrix<char>& out, std::size_t n_threads, const ShouldStop& should_stop,
                    const ComputeTile& compute_tile) {
     const std::size_t n_outputs = out.columns;
     std::vector<double> sum(padded_columns(plan) * n_outputs);
     const std::size_t n_chunks = (X.rows + chunk_rows - 1) / chunk_rows;
     const bool finished = share_chunks(n_chunks, n_threads, should_stop, [&] {
-        return ChunkSum<T, ComputeTile>(TileProduct<T>(plan, X, V, n_outputs, true), compute_tile,
-                                        X.rows, sum);
+        return ChunkSum<T, ComputeTile>(TileProduct<T>(product, plan, X, V, n_outputs),
+                                        compute_tile, X.rows, sum);
     });
     if (!finished) return false;
     for (std::size_t column = 0; column < out.rows; ++column)
@@ -304,9 +309,10 @@ bool normal_multiply(const Plan<T>& plan, const Matrix<const char>& X,
                 value = exists ? weight * value : T(0);
             }
         }
-        tile_product.add_kept();
+        tile_product.use_kept();
     };
-    return sum_over_rows<T>(plan, X, factors.data(), out, n_threads, should_stop, compute_tile);
+    return sum_over_rows<T>(Product::normal, plan, X, factors.data(), out, n_threads, should_stop,
+                            compute_tile);
 }
 
 template <class T>
@@ -320,7 +326,8 @@ bool transposed_multiply(const Plan<T>& plan, const Matrix<const char>& X,
                 *product++ = row < rows.count ? load<T>(U.at(rows.first + row, k)) : T(0);
         tile_product.make(rows);
     };
-    return sum_over_rows<T>(plan, X, nullptr, out, n_threads, should_stop, compute_tile);
+    return sum_over_rows<T>(Product::transposed, plan, X, nullptr, out, n_threads, should_stop,
+                            compute_tile);
 }
 
 }  // namespace quadfeat::QUADFEAT_ISA

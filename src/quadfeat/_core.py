@@ -63,6 +63,10 @@ SMALLEST_FACTOR = 1e-30
 # Entries of the output computed at once where NumPy has a part in it.
 ENTRIES_PER_BATCH = 2**20
 
+# Up to so many columns of the other factor the native core multiplies features as it makes them;
+# beyond, BLAS is at least as fast on blocks of them. ``benchmarks/products.py`` measures it.
+OUTPUTS_UP_TO = 64
+
 # Below so many entries of the output, starting threads takes longer than the work.
 ENTRIES_PER_THREAD = 2**15
 
@@ -225,12 +229,28 @@ class FusedMap:
         self.map = native_map
 
     def write(self, X: Any, out: Array, n_threads: int) -> None:
-        threads = _enough_threads(out, n_threads)
+        threads = _enough_threads(out.size, n_threads)
         if sparse.issparse(X):
             for rows in _batches(X, out):
                 self.map.transform(X[rows].toarray(), out[rows], threads, CORE)
         else:
             self.map.transform(X, out, threads, CORE)
+
+    def multiply(self, X: Array, V: Array, out: Array, n_threads: int) -> None:
+        """Write ``Z V`` into ``out``, ``Z`` being the features of a dense matrix."""
+        self.map.multiply(X, V, out, _enough_threads(len(X) * len(V), n_threads), CORE)
+
+    def normal_multiply(
+        self, X: Array, weights: Array, V: Array, out: Array, n_threads: int
+    ) -> None:
+        """Add ``Z' diag(weights) Z V`` to ``out``, float64; ``weights`` of shape (n_rows, 1)."""
+        threads = _enough_threads(len(X) * len(V), n_threads)
+        self.map.normal_multiply(X, weights, V, out, threads, CORE)
+
+    def transposed_multiply(self, X: Array, U: Array, out: Array, n_threads: int) -> None:
+        """Add ``Z' U`` to ``out``, float64."""
+        threads = _enough_threads(len(X) * len(out), n_threads)
+        self.map.transposed_multiply(X, U, out, threads, CORE)
 
 
 class BatchedMap:
@@ -255,7 +275,7 @@ class BatchedMap:
             self.features = native_map(nodes, kernel, dtype, "given")
 
     def write(self, X: Any, out: Array, n_threads: int) -> None:
-        threads = _enough_threads(out, n_threads)
+        threads = _enough_threads(out.size, n_threads)
         for rows in _batches(X, out):
             batch = X[rows].toarray() if sparse.issparse(X) else X[rows]
             if self.arguments is not None:
@@ -354,5 +374,6 @@ def _batches(X: Any, out: Array) -> Any:
     return gen_batches(X.shape[0], max(1, ENTRIES_PER_BATCH // max(X.shape[1], out.shape[1])))
 
 
-def _enough_threads(out: Array, n_threads: int) -> int:
-    return max(1, min(n_threads, out.size // ENTRIES_PER_THREAD))
+def _enough_threads(entries: int, n_threads: int) -> int:
+    """Return how many of the threads are worth starting for so many entries of features."""
+    return max(1, min(n_threads, entries // ENTRIES_PER_THREAD))
