@@ -1,0 +1,91 @@
+"""Products with features that are made, used and dropped: the native core against blocks and BLAS.
+
+Times, interleaved and best of several, on one thread, relative to the transform into a buffer that
+is there already, which makes the same features and keeps them. Where the columns of the blocks
+become smaller than those of the core is ``OUTPUTS_UP_TO`` of ``quadfeat._core``.
+
+    python benchmarks/products.py [--repeats 7]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from quadfeat import QuadratureFeatures, _core, transform_into
+from quadfeat._validation import Array
+from quadfeat.kernels import Gaussian
+from quadfeat.products import FeatureProducts
+from timing import best
+
+ENTRIES = 2**22  # of the features, so that every line is about as much work
+COLUMNS = (1024, 4096, 16384)
+WIDTHS = (8, 54, 784)
+OUTPUTS = (1, 2, 4, 8, 16, 64, 128)
+NAMES = ("multiply", "normal", "transposed")
+
+
+def with_limit(outputs: int, product: Callable[[], object]) -> object:
+    """Return a product for which the native core is used up to so many outputs."""
+    limit, _core.OUTPUTS_UP_TO = _core.OUTPUTS_UP_TO, outputs
+    try:
+        return product()
+    finally:
+        _core.OUTPUTS_UP_TO = limit
+
+
+def line(n_columns: int, d: int, n_outputs: int, repeats: int) -> None:
+    """Print the times of one shape."""
+    n_rows = ENTRIES // n_columns
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, d)).astype(np.float32)
+    features = QuadratureFeatures(
+        Gaussian(1 / d), rule="sr33", n_components=n_columns, random_state=0
+    ).fit(X[:100])
+    V = rng.standard_normal((n_columns, n_outputs)).astype(np.float32)
+    U = rng.standard_normal((n_rows, n_outputs)).astype(np.float32)
+    out: Array = np.empty((n_rows, n_columns), dtype=np.float32)
+    made = FeatureProducts(features)
+    products: dict[str, Callable[[], object]] = {
+        "multiply": partial(made.multiply, X, V),
+        "normal": partial(made.normal_multiply, X, V),
+        "transposed": partial(made.transposed_multiply, X, U),
+    }
+    ways: dict[str, Callable[[], object]] = {"transform": partial(transform_into, features, X, out)}
+    for name, product in products.items():
+        ways[f"{name} native"] = partial(with_limit, n_outputs, product)
+        ways[f"{name} blocks"] = partial(with_limit, -1, product)
+    times = best(ways, repeats)
+    ratios = "  ".join(
+        f"{times[f'{name} native'] / times['transform']:6.2f} "
+        f"{times[f'{name} blocks'] / times['transform']:6.2f}"
+        for name in NAMES
+    )
+    print(
+        f"{n_columns:6d} {d:4d} {n_outputs:4d} {times['transform']:9.2f} ms  {ratios}", flush=True
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=7, help="take the best of so many")
+    repeats = parser.parse_args().repeats
+    if _core.CORE == "numpy":
+        raise SystemExit("quadfeat was installed without its native core: nothing to compare.")
+    print("Gaussian kernel, rule sr33, float32, one thread; times relative to the transform")
+    print(" " * 30 + "  ".join(f"{name:>13s}" for name in NAMES))
+    print(f"{'D':>6s} {'d':>4s} {'k':>4s} {'transform':>12s}  " + "  native blocks" * len(NAMES))
+    with threadpool_limits(1):
+        for n_columns in COLUMNS:
+            for d in WIDTHS:
+                for n_outputs in OUTPUTS:
+                    line(n_columns, d, n_outputs, repeats)
+
+
+if __name__ == "__main__":
+    main()
