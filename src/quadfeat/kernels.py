@@ -317,6 +317,57 @@ class _Stationary(Kernel):
         return self._gram(distances[:, None], np.zeros((1, 1)), same=False)[:, 0]
 
 
+class SeparationKernel(_Stationary):
+    """A stationary kernel of one number a pair of rows, their separation.
+
+    That is the square of the Euclidean distance of scaled rows, unless the kernel says otherwise.
+    With slopes by it the scale can be learnt (:mod:`quadfeat.lengthscales`).
+    """
+
+    @abstractmethod
+    def value_at(self, separations: Float64Array) -> Float64Array:
+        """Return the kernel at these separations, in the same shape."""
+
+    @abstractmethod
+    def slope_at(self, separations: Float64Array) -> Float64Array:
+        """Return the derivative of :meth:`value_at`; 0 at no separation if it is infinite there."""
+
+    @abstractmethod
+    def factor_to_scale(self, factor: Float64Array) -> Float64Array:
+        """Return the scale parameter for which inputs are multiplied by ``factor``."""
+
+    def usual_factor(self, d: int) -> float:
+        """Return what ``"scale"`` multiplies ``d`` inputs of standard deviation 1 by."""
+        return float(self._scale_to_factor(np.asarray(self._default_scale(d, 1.0))))
+
+    def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        """Return the separations of the rows of scaled inputs; ``same`` says that Y is X."""
+        return _squared_distances(X, Y, same)
+
+    def factor_gradient(self, X: Float64Array, sensitivities: Float64Array) -> Float64Array:
+        r"""Differentiate a function of the separations by the logarithms of the input factors.
+
+        Parameters
+        ----------
+        X : ndarray of shape (m, d)
+            Scaled inputs.
+        sensitivities : ndarray of shape (m, m)
+            The derivative :math:`S_{ab}` by the separation of each two rows.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+            :math:`2 \sum_{ab} S_{ab} (x_{ai} - x_{bi})^2` for each input :math:`i`.
+        """
+        # The square multiplied out: a matrix product instead of an array of m x m x d.
+        totals = sensitivities.sum(axis=0) + sensitivities.sum(axis=1)
+        products = np.einsum("ai,ai->i", X, sensitivities @ X)
+        return np.asarray(2.0 * (totals @ X**2 - 2.0 * products))
+
+    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        return self.value_at(self.separations(X, Y, same))
+
+
 class _WithLengthScale(Kernel):
     """A kernel whose inputs are divided by ``length_scale``."""
 
@@ -326,11 +377,14 @@ class _WithLengthScale(Kernel):
     def _scale_to_factor(self, value: Float64Array) -> Float64Array:
         return 1.0 / value
 
+    def factor_to_scale(self, factor: Float64Array) -> Float64Array:
+        return 1.0 / factor
+
     def _default_scale(self, d: int, deviation: float) -> float:
         return float(np.sqrt(d / 2.0) * deviation)
 
 
-class Gaussian(_Stationary):
+class Gaussian(SeparationKernel):
     r"""The Gaussian (RBF) kernel ``exp(-gamma |x - y|^2)``.
 
     .. math:: k(x, y) = E \cos(\sqrt{2\gamma}\, w^\top (x - y)), \qquad w \sim N(0, I)
@@ -362,15 +416,20 @@ class Gaussian(_Stationary):
     def _scale_to_factor(self, value: Float64Array) -> Float64Array:
         return np.asarray(np.sqrt(2.0 * value))
 
+    def factor_to_scale(self, factor: Float64Array) -> Float64Array:
+        return factor**2 / 2.0
+
     def _default_scale(self, d: int, deviation: float) -> float:
         return 1.0 / d / deviation / deviation
 
-    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
-        gram: Float64Array = np.exp(-0.5 * _squared_distances(X, Y, same))
-        return gram
+    def value_at(self, separations: Float64Array) -> Float64Array:
+        return np.asarray(np.exp(-0.5 * separations))
+
+    def slope_at(self, separations: Float64Array) -> Float64Array:
+        return -0.5 * self.value_at(separations)
 
 
-class Laplacian(_Stationary):
+class Laplacian(SeparationKernel):
     r"""The Laplacian kernel in the L1 norm, ``exp(-gamma |x - y|_1)``.
 
     Its frequencies have independent Cauchy coordinates. That law is not the same in all
@@ -403,15 +462,27 @@ class Laplacian(_Stationary):
     def _scale_to_factor(self, value: Float64Array) -> Float64Array:
         return value
 
+    def factor_to_scale(self, factor: Float64Array) -> Float64Array:
+        return factor
+
     def _default_scale(self, d: int, deviation: float) -> float:
         return 1.0 / d / deviation
 
-    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
-        gram: Float64Array = np.exp(-manhattan_distances(X, Y))
-        return gram
+    def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        return np.asarray(manhattan_distances(X, Y))
+
+    def value_at(self, separations: Float64Array) -> Float64Array:
+        return np.asarray(np.exp(-separations))
+
+    def slope_at(self, separations: Float64Array) -> Float64Array:
+        return -self.value_at(separations)
+
+    def factor_gradient(self, X: Float64Array, sensitivities: Float64Array) -> Float64Array:
+        # An absolute value cannot be multiplied out: column by column, to hold m x m numbers.
+        return np.array([np.vdot(sensitivities, np.abs(x[:, None] - x)) for x in X.T])
 
 
-class Matern(_WithLengthScale, _Stationary):
+class Matern(_WithLengthScale, SeparationKernel):
     r"""The Matern kernel with scikit-learn's ``length_scale`` and ``nu``.
 
     .. math::
@@ -447,34 +518,64 @@ class Matern(_WithLengthScale, _Stationary):
             return NormalSpectrum()
         return StudentSpectrum(check.check_positive(self.nu, "nu"))
 
-    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+    def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         if self.nu == np.inf:
-            return np.asarray(np.exp(-0.5 * _squared_distances(X, Y, same)))
-        nu = check.check_positive(self.nu, "nu")
+            return _squared_distances(X, Y, same)
         # Distance by distance, since rough kernels feel the rounding of a matrix product at zero.
-        distance = np.sqrt(2.0 * nu) * cdist(X, Y)
+        return np.asarray(cdist(X, Y, "sqeuclidean"))
+
+    def value_at(self, separations: Float64Array) -> Float64Array:
+        if self.nu == np.inf:
+            return np.asarray(np.exp(-0.5 * separations))
+        nu = check.check_positive(self.nu, "nu")
+        return _matern(nu, np.sqrt(2.0 * nu) * np.sqrt(separations))
+
+    def slope_at(self, separations: Float64Array) -> Float64Array:
+        if self.nu == np.inf:
+            return -0.5 * self.value_at(separations)
+        nu = check.check_positive(self.nu, "nu")
+        distance = np.sqrt(2.0 * nu) * np.sqrt(separations)
+        if nu > 1:
+            return nu / (2.0 - 2.0 * nu) * _matern(nu - 1.0, distance)
+        apart = distance > NO_DISTANCE
+        distance = np.where(apart, distance, 1.0)
         if nu == 0.5:
-            return np.asarray(np.exp(-distance))
-        if nu == 1.5:
-            return np.asarray((1.0 + distance) * np.exp(-distance))
-        if nu == 2.5:
-            return np.asarray((1.0 + distance + distance**2 / 3.0) * np.exp(-distance))
-        if nu >= SMOOTH_NU:
-            return _smooth_matern(nu, distance)
-        # In logarithms, with the exponentially scaled Bessel function, so that a large distance
-        # does not overflow. Where a tiny one does, the kernel is 1 to rounding.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logarithm = (
-                (1.0 - nu) * np.log(2.0)
-                - special.gammaln(nu)
-                + nu * np.log(distance)
-                + np.log(special.kve(nu, distance))
-                - distance
-            )
-        gram = np.exp(np.minimum(logarithm, 0.0))
-        gram[distance == 0] = 1.0
-        gram[distance == np.inf] = 0.0
-        return gram
+            slope = -0.5 * np.exp(-distance) / distance
+        else:
+            bessel = special.kve(1.0 - nu, distance) * np.exp(-distance)
+            slope = -nu * (2.0 / distance) ** (1.0 - nu) * bessel / special.gamma(nu)
+        return np.where(apart, slope, 0.0)
+
+
+# Slopes of rough kernels are infinite at zero. Rows nearer to each other than this hardly move with
+# the scale, and an enormous slope would only multiply rounding.
+NO_DISTANCE = 1e-8
+
+
+def _matern(nu: float, distance: Float64Array) -> Float64Array:
+    r"""Return the Matern kernel at ``distance`` :math:`= \sqrt{2\nu}\, r`."""
+    if nu == 0.5:
+        return np.asarray(np.exp(-distance))
+    if nu == 1.5:
+        return np.asarray((1.0 + distance) * np.exp(-distance))
+    if nu == 2.5:
+        return np.asarray((1.0 + distance + distance**2 / 3.0) * np.exp(-distance))
+    if nu >= SMOOTH_NU:
+        return _smooth_matern(nu, distance)
+    # In logarithms, with the exponentially scaled Bessel function, so that a large distance
+    # does not overflow. Where a tiny one does, the kernel is 1 to rounding.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithm = (
+            (1.0 - nu) * np.log(2.0)
+            - special.gammaln(nu)
+            + nu * np.log(distance)
+            + np.log(special.kve(nu, distance))
+            - distance
+        )
+    gram = np.exp(np.minimum(logarithm, 0.0))
+    gram[distance == 0] = 1.0
+    gram[distance == np.inf] = 0.0
+    return gram
 
 
 # From here on the expansion of Bessel functions for large order is good to 1e-11.
@@ -512,7 +613,7 @@ def _smooth_matern(nu: float, distance: Float64Array) -> Float64Array:
     return np.where(distance == np.inf, 0.0, np.exp(np.minimum(logarithm, 0.0)))
 
 
-class RationalQuadratic(_WithLengthScale, _Stationary):
+class RationalQuadratic(_WithLengthScale, SeparationKernel):
     r"""The rational quadratic kernel with scikit-learn's ``length_scale`` and ``alpha``.
 
     .. math:: k(x, y) = \left(1 + \frac{|x - y|^2}{2 \alpha \ell^2}\right)^{-\alpha}
@@ -542,10 +643,13 @@ class RationalQuadratic(_WithLengthScale, _Stationary):
     def spectrum(self) -> Spectrum:
         return GammaMixtureSpectrum(check.check_positive(self.alpha, "alpha"))
 
-    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+    def value_at(self, separations: Float64Array) -> Float64Array:
         alpha = check.check_positive(self.alpha, "alpha")
-        squared = _squared_distances(X, Y, same)
-        return np.asarray(np.exp(-alpha * np.log1p(squared / (2.0 * alpha))))
+        return np.asarray(np.exp(-alpha * np.log1p(separations / (2.0 * alpha))))
+
+    def slope_at(self, separations: Float64Array) -> Float64Array:
+        alpha = check.check_positive(self.alpha, "alpha")
+        return np.asarray(-0.5 * np.exp(-(alpha + 1.0) * np.log1p(separations / (2.0 * alpha))))
 
 
 class ArcCosine(_WithLengthScale):

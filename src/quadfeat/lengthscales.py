@@ -1,0 +1,330 @@
+r"""The scale of a kernel, one number or one per input, learnt from rows and their targets.
+
+It maximises the evidence of a Gaussian process on those rows, of each output on its own but with
+the same kernel and the same ratio :math:`\alpha` of noise to signal:
+
+.. math:: y \sim N(b 1, s^2 (K_\theta + \alpha W^{-1})),
+
+with a flat prior on the intercept :math:`b`, the best :math:`s^2` for each output and the weights
+of the rows in :math:`W`. A row of weight ``w`` stands for ``w`` copies of it, which makes
+:math:`N = \sum_i w_i` rows. Then up to a constant minus twice the logarithm of the evidence of an
+output is
+
+.. math::
+
+    (N - 1) \log q + \log |A| + (N - m) \log \alpha + \log 1^\top A^{-1} 1, \qquad
+    A = K_\theta + \alpha W^{-1}, \quad q = \min_b (y - b 1)^\top A^{-1} (y - b 1).
+
+It costs a Cholesky factor of the rows each time, and an inverse for the gradient: this is for a
+sample of some hundreds or thousands of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize
+from scipy.linalg import blas, cho_solve, lapack
+from sklearn.base import clone
+
+from quadfeat import _validation as check
+from quadfeat._validation import Float64Array
+from quadfeat.kernels import Kernel, SeparationKernel
+
+__all__ = ["Learnt", "learn"]
+
+# Where the search for one number starts: at the best of these multiples of what "scale" would be,
+# each with the best of these ratios of noise to signal.
+FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
+ALPHAS = (1e-3, 1e-1)
+
+# How far a factor of the inputs may go from what "scale" would be. Inputs that do not matter end at
+# the lower end, where they add a millionth to the separation of rows.
+FACTOR_RANGE = (1e-3, 1e3)
+
+# Less noise than this is none that a Cholesky factor of some thousand rows could tell from zero;
+# more leaves no signal.
+ALPHA_RANGE = (1e-8, 1e4)
+
+# What is returned for the ratio of noise to signal where there is nothing to learn from.
+ALPHA_OF_NOTHING = 1.0
+
+# What is added to the diagonal, ever more, where rows of huge weight leave a matrix singular.
+JITTER = 1e-10
+
+# Steps at most; a search ends when one gains less evidence per row, or nowhere is a steeper slope.
+MOST_STEPS = 100
+LEAST_GAIN = 1e-6
+LEAST_SLOPE = 1e-4
+
+# Columns that deviate less from their mean, relative to their largest value, are constant.
+ROUNDING = 8 * np.finfo(np.float64).eps
+
+
+class Learnt(NamedTuple):
+    """What was learnt.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        A copy of the kernel with one number as its scale, or an array with one for each input.
+    alpha : float
+        The ratio of the variance of the noise to that of the signal.
+    log_evidence : float
+        Logarithm of the evidence of all outputs at these; 0 if there was nothing to learn from.
+    n_evaluations : int
+        How often the evidence was computed.
+    """
+
+    kernel: Kernel
+    alpha: float
+    log_evidence: float
+    n_evaluations: int
+
+
+def learn(
+    kernel: Kernel,
+    X: Float64Array,
+    Y: Float64Array,
+    weights: Float64Array | None = None,
+    *,
+    each: bool,
+) -> Learnt:
+    """Learn the scale of a kernel, and how much noise there is.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        ``Gaussian``, ``Laplacian``, ``Matern`` or ``RationalQuadratic``. The scale it has does not
+        matter: the search starts from that of the data.
+    X : ndarray of shape (m, d)
+    Y : ndarray of shape (m, k)
+        Columns without any spread are left out of account.
+    weights : ndarray of shape (m,), default=None
+        How often a row counts; ``None`` means once. Copies of a row have no noise between them:
+        weights that are no counts, only relative, should have the mean 1.
+    each : bool
+        Whether each input gets a scale of its own. Inputs without any spread keep the one from
+        which the search for the others started.
+
+    Returns
+    -------
+    Learnt
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat.kernels import Matern
+    >>> from quadfeat.lengthscales import learn
+    >>> X = np.random.default_rng(0).uniform(size=(200, 2))
+    >>> learnt = learn(Matern(), X, np.sin(9 * X[:, :1]), each=True)
+    >>> bool(learnt.kernel.length_scale[1] > 100 * learnt.kernel.length_scale[0])  # which is idle
+    True
+    """
+    if not isinstance(kernel, SeparationKernel):
+        raise ValueError(
+            f"kernel={check.one_line(kernel)} has no scale that could be learnt: give a number as "
+            f"its {kernel.scale_parameter}, or a kernel Gaussian, Laplacian, Matern or "
+            "RationalQuadratic."
+        )
+    weights = np.ones(len(X)) if weights is None else weights
+    X, Y, weights = (rows[weights > 0] for rows in (X, Y, weights))
+    inputs, input_units = _standardised(X, weights)
+    outputs, output_units = _standardised(Y, weights)
+    varying, telling = input_units > 0, output_units > 0
+    common_unit = _root_mean_square(input_units[varying]) if varying.any() else 1.0
+    input_units = np.where(varying, input_units, common_unit)
+    log_ratios = np.log(input_units / common_unit)
+    evidence = Evidence(kernel, inputs, outputs[:, telling], weights)
+
+    # Two rows differ by one number an output, and its variance takes that up.
+    if varying.any() and telling.any() and evidence.degrees > 1:
+        found = _search(evidence, log_ratios, each)
+        log_units = evidence.degrees * np.log(output_units[telling]).sum()
+        log_evidence = float(evidence.constant - found.loss - log_units)
+    else:
+        start = np.log([kernel.usual_factor(X.shape[1])])
+        found = Found(0.0, log_ratios, start, np.log(ALPHA_OF_NOTHING), 0)
+        log_evidence = 0.0
+
+    with np.errstate(all="ignore"):
+        scale = kernel.factor_to_scale(np.exp(found.log_factors) / input_units)
+    name = kernel.scale_parameter
+    if not ((scale > 0) & (scale < np.inf)).all():
+        raise ValueError(
+            f"{name} of {type(kernel).__name__} cannot be learnt from inputs with standard "
+            f"deviations from {input_units.min():.3g} to {input_units.max():.3g}: rescale X."
+        )
+    learnt = clone(kernel).set_params(**{name: scale if each else float(scale[0])})
+    return Learnt(learnt, float(np.exp(found.log_alpha)), log_evidence, found.n_evaluations)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The evidence as a function of the factors of the inputs and the ratio of noise to signal.
+
+    Its opposite, up to a constant, is the loss that a search minimises.
+    """
+
+    kernel: SeparationKernel
+    X: Float64Array
+    Y: Float64Array  # of mean 0, at least up to rounding: large intercepts would cancel
+    weights: Float64Array
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of an output: one is the intercept's."""
+        return float(self.weights.sum()) - 1.0
+
+    @property
+    def constant(self) -> float:
+        """The sum of loss and log evidence."""
+        of_variance = self.degrees * (1.0 + np.log(2.0 * np.pi / self.degrees))
+        return float(-0.5 * self.Y.shape[1] * (of_variance + np.log(self.weights).sum()))
+
+    def solve(self, gram: Float64Array, alpha: float) -> Solution:
+        """Solve for the loss, given the Gram matrix of the rows."""
+        m, k = self.Y.shape
+        noisy = gram + np.diag(alpha / self.weights)
+        # What LAPACK takes for lower is the upper triangle of an array in C order.
+        cholesky, failed = lapack.dpotrf(noisy.T, lower=1)
+        jitter = JITTER
+        while failed:
+            cholesky, failed = lapack.dpotrf((noisy + jitter * np.eye(m)).T, lower=1)
+            jitter *= 10.0
+        right = np.column_stack([np.ones(m), self.Y])
+        solved = cho_solve((cholesky, True), right, check_finite=False)
+        of_ones, of_outputs = solved[:, 0], solved[:, 1:]
+        precision = of_ones.sum()
+        residuals = of_outputs - np.outer(of_ones, of_outputs.sum(axis=0) / precision)
+        squares = np.einsum("aj,aj->j", self.Y, residuals)
+        shared = 2.0 * np.log(cholesky.diagonal()).sum() + np.log(precision)
+        shared += (self.weights.sum() - m) * np.log(alpha)
+        loss = 0.5 * (self.degrees * np.log(squares).sum() + k * shared)
+        directions = np.column_stack(
+            [np.sqrt(k / precision) * of_ones, np.sqrt(self.degrees / squares) * residuals]
+        )
+        return Solution(float(loss), cholesky, directions)
+
+    def loss_and_gradient(
+        self, log_factors: Float64Array, log_alpha: float
+    ) -> tuple[float, Float64Array, float]:
+        """Return the loss and its derivatives by the logarithms of the factors and of alpha."""
+        m, k = self.Y.shape
+        alpha = np.exp(log_alpha)
+        scaled = self.X * np.exp(log_factors)
+        separations = self.kernel.separations(scaled, scaled, True)
+        loss, cholesky, directions = self.solve(self.kernel.value_at(separations), alpha)
+        # Lower triangles only: those of the inverse, of the derivative by the Gram matrix, ...
+        inverse, _ = lapack.dpotri(cholesky, lower=1, overwrite_c=1)
+        by_gram = blas.dsyrk(-0.5, directions, 0.5 * k, inverse, lower=1, overwrite_c=1)
+        by_noise = by_gram.diagonal() @ (alpha / self.weights)
+        # ... and by the separations, where one entry stands for two and the diagonal for none.
+        sensitivities = 2.0 * np.tril(by_gram, -1) * self.kernel.slope_at(separations)
+        by_factors = self.kernel.factor_gradient(scaled, sensitivities)
+        return loss, by_factors, float(by_noise + 0.5 * k * (self.weights.sum() - m))
+
+
+class Solution(NamedTuple):
+    r"""The loss and what its derivative takes.
+
+    With ``directions`` :math:`Z` the derivative by the Gram matrix is
+    :math:`(k A^{-1} - Z Z^\top) / 2`.
+    """
+
+    loss: float
+    cholesky: Float64Array
+    directions: Float64Array
+
+
+class Found(NamedTuple):
+    """Where a search got to: log factors are a pattern with shifts, one of all or one of each."""
+
+    loss: float
+    pattern: Float64Array
+    shifts: Float64Array
+    log_alpha: float
+    n_evaluations: int
+
+    @property
+    def log_factors(self) -> Float64Array:
+        """Logarithms of the factors of the inputs."""
+        return self.pattern + self.shifts
+
+
+def _search(evidence: Evidence, log_ratios: Float64Array, each: bool) -> Found:
+    """Search for one number, and from there for one per input if ``each`` is to have its own.
+
+    One number is for inputs in a common unit, to which theirs have these ratios. Before a search
+    for one per input, inputs in their own units are tried as well.
+    """
+    own_units = np.zeros_like(log_ratios)
+    start = _best_of_grid(evidence, [log_ratios, own_units] if each else [log_ratios])
+    found = _descend(evidence, start)
+    if not each:
+        return found
+    return _descend(evidence, found._replace(pattern=own_units, shifts=found.log_factors))
+
+
+def _best_of_grid(evidence: Evidence, patterns: list[Float64Array]) -> Found:
+    """Return the best of a few multiples of each pattern and a few ratios of noise to signal."""
+    kernel = evidence.kernel
+    tried = []
+    for pattern in patterns:
+        for factor in FACTORS:
+            shift = np.log([factor * kernel.usual_factor(len(pattern))])
+            scaled = evidence.X * np.exp(pattern + shift)
+            gram = kernel.value_at(kernel.separations(scaled, scaled, same=True))
+            for alpha in ALPHAS:
+                loss = evidence.solve(gram, alpha).loss
+                tried.append(Found(loss, pattern, shift, float(np.log(alpha)), 0))
+    best = min(tried, key=lambda found: found.loss)
+    return best._replace(n_evaluations=len(tried))
+
+
+def _descend(evidence: Evidence, start: Found) -> Found:
+    """Minimise the loss over shifts and alpha."""
+    size = evidence.weights.sum() * evidence.Y.shape[1]
+
+    def loss_per_row(parameters: Float64Array) -> tuple[float, Float64Array]:
+        shifts, log_alpha = parameters[:-1], float(parameters[-1])
+        loss, by_factors, by_alpha = evidence.loss_and_gradient(start.pattern + shifts, log_alpha)
+        by_shifts = by_factors if len(shifts) > 1 else by_factors.sum()
+        return loss / size, np.append(by_shifts, by_alpha) / size
+
+    usual = evidence.kernel.usual_factor(len(start.pattern))
+    bounds = [tuple(np.log(np.multiply(FACTOR_RANGE, usual)))] * len(start.shifts)
+    result = optimize.minimize(
+        loss_per_row,
+        np.append(start.shifts, start.log_alpha),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[*bounds, tuple(np.log(ALPHA_RANGE))],
+        options={"maxiter": MOST_STEPS, "ftol": LEAST_GAIN, "gtol": LEAST_SLOPE},
+    )
+    return Found(
+        float(result.fun * size),
+        start.pattern,
+        result.x[:-1],
+        float(result.x[-1]),
+        start.n_evaluations + result.nfev,
+    )
+
+
+def _standardised(X: Float64Array, weights: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Return columns with mean 0 and deviation 1, and their units: 0 for those without spread."""
+    largest = np.abs(X).max(axis=0)
+    columns = X / np.where(largest > 0, largest, 1.0)  # so that squares stay in range
+    columns -= np.average(columns, axis=0, weights=weights)
+    deviations = np.sqrt(np.average(columns**2, axis=0, weights=weights))
+    deviations[deviations <= ROUNDING] = 0.0
+    columns[:, deviations == 0] = 0.0
+    return columns / np.where(deviations > 0, deviations, 1.0), deviations * largest
+
+
+def _root_mean_square(values: Float64Array) -> float:
+    """Return the root of the mean square of positive numbers of any magnitude."""
+    largest = values.max()
+    return float(largest * np.sqrt(np.mean((values / largest) ** 2)))
