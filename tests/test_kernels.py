@@ -50,6 +50,15 @@ EVERY = [
 ]
 
 
+OF_SEPARATION = [
+    Gaussian(0.3),
+    Laplacian(0.3),
+    *(Matern(nu, length_scale=1.5) for nu in (0.3, 0.5, 1.0, 1.2, 1.5, 2.5, 7.3, 50.5, 80.0)),
+    Matern(np.inf, length_scale=1.5),
+    RationalQuadratic(0.8, length_scale=1.5),
+]
+
+
 def test_gaussian_is_scikit_learns():
     np.testing.assert_allclose(Gaussian(0.7)(X, Y), rbf_kernel(X, Y, gamma=0.7), atol=1e-14)
     ard = np.array([0.5, 1.0, 2.0])
@@ -366,3 +375,41 @@ def test_values_beyond_float32_are_refused():
 )
 def test_names(name, kernel):
     assert repr(as_kernel(name)) == repr(kernel)
+
+
+@pytest.mark.parametrize("kernel", OF_SEPARATION, ids=repr)
+def test_slopes_are_finite_differences(kernel):
+    at = np.array([[1e-3, 0.1, 1.0], [2.0, 7.0, 30.0]])
+    step = 1e-5 * at
+    difference = (kernel.value_at(at + step) - kernel.value_at(at - step)) / (2 * step)
+    np.testing.assert_allclose(kernel.slope_at(at), difference, rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", OF_SEPARATION, ids=repr)
+def test_slopes_at_no_separation_are_finite(kernel):
+    slopes = kernel.slope_at(np.array([0.0, 1e-300, 1e-30, 1e-12]))
+    assert np.isfinite(slopes).all()
+    assert (slopes <= 0).all()
+
+
+@pytest.mark.parametrize("kernel", OF_SEPARATION, ids=repr)
+def test_factor_gradient_is_the_finite_difference(kernel):
+    sensitivities = np.random.default_rng(1).standard_normal((len(X), len(X)))
+
+    def total(log_factors):
+        scaled = X * np.exp(log_factors)
+        return np.vdot(sensitivities, kernel.separations(scaled, scaled, same=True))
+
+    steps = 1e-5 * np.eye(3)
+    expected = [(total(step) - total(-step)) / 2e-5 for step in steps]
+    np.testing.assert_allclose(kernel.factor_gradient(X, sensitivities), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", OF_SEPARATION, ids=repr)
+def test_factors_and_scales_are_inverse(kernel):
+    factors = np.array([0.5, 1.0, 2.0])
+    scaled = clone(kernel).set_params(**{kernel.scale_parameter: kernel.factor_to_scale(factors)})
+    np.testing.assert_allclose(scaled.input_factor(3), factors)
+    usual = clone(kernel).set_params(**{kernel.scale_parameter: "scale"})
+    signs = np.array([[1.0] * 3, [-1.0] * 3])  # of standard deviation 1
+    assert usual.resolve(signs).input_factor(3) == pytest.approx(kernel.usual_factor(3))

@@ -1,0 +1,357 @@
+"""Evidence against plain formulas and scikit-learn's, its gradient, and what is learnt by it."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import optimize
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as gp
+from sklearn.kernel_ridge import KernelRidge
+
+from quadfeat import lengthscales
+from quadfeat.kernels import (
+    ArcCosine,
+    Gaussian,
+    Laplacian,
+    Matern,
+    PointwiseNonlinear,
+    RationalQuadratic,
+)
+from quadfeat.lengthscales import Evidence, learn
+
+LEARNABLE = [
+    Gaussian(),
+    Laplacian(),
+    Matern(0.3),
+    Matern(0.5),
+    Matern(1.0),
+    Matern(1.5),
+    Matern(2.5),
+    Matern(3.2),
+    Matern(60.0),
+    Matern(np.inf),
+    RationalQuadratic(0.7),
+]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def rows_and_outputs(m=40, d=3, k=2):
+    rng = np.random.default_rng(m)
+    X = rng.standard_normal((m, d))
+    Y = np.sin(X[:, :1] + np.arange(k)) + 0.2 * rng.standard_normal((m, k))
+    return X, Y - Y.mean(axis=0)
+
+
+def log_evidence_of(kernel, X, Y, alpha):
+    """Return the log evidence by the formula of restricted likelihood, row by row."""
+    n, k = Y.shape
+    A = kernel(X) + alpha * np.eye(n)
+    inverse = np.linalg.inv(A)
+    ones = np.ones(n)
+    projected = inverse - np.outer(inverse @ ones, inverse @ ones) / (ones @ inverse @ ones)
+    variances = np.einsum("aj,ab,bj->j", Y, projected, Y) / (n - 1)
+    shared = np.linalg.slogdet(A)[1] + np.log(ones @ inverse @ ones)
+    return -0.5 * ((n - 1) * (1 + np.log(2 * np.pi * variances)).sum() + k * shared)
+
+
+def with_factor(kernel, factor):
+    return clone(kernel).set_params(
+        **{kernel.scale_parameter: kernel.factor_to_scale(np.asarray(factor))}
+    )
+
+
+def drawn(kernel, X, noise, k, rng):
+    """Draw outputs from the Gaussian process of a kernel, with noise of this deviation."""
+    cholesky = np.linalg.cholesky(kernel(X) + 1e-9 * np.eye(len(X)))
+    return cholesky @ rng.standard_normal((len(X), k)) + noise * rng.standard_normal((len(X), k))
+
+
+@pytest.mark.parametrize("kernel", LEARNABLE, ids=repr)
+def test_evidence_is_the_plain_formula(kernel):
+    X, Y = rows_and_outputs()
+    factors = np.array([0.5, 1.0, 1.7])
+    evidence = Evidence(kernel, X, Y, np.ones(len(X)))
+    loss, _, _ = evidence.loss_and_gradient(np.log(factors), np.log(0.05))
+    expected = log_evidence_of(with_factor(kernel, factors), X, Y, 0.05)
+    assert evidence.constant - loss == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "theirs"),
+    [
+        (Gaussian(0.5 / 0.9**2), gp.RBF(0.9)),
+        (Matern(1.5, length_scale=0.9), gp.Matern(0.9, nu=1.5)),
+        (RationalQuadratic(0.7, length_scale=0.9), gp.RationalQuadratic(0.9, 0.7)),
+    ],
+    ids=repr,
+)
+def test_evidence_is_scikit_learns_with_a_wide_prior_on_the_intercept(kernel, theirs):
+    X, Y = rows_and_outputs(k=1)
+    alpha, wide = 0.05, 1e6
+    intercept = gp.ConstantKernel(wide)
+    process = GaussianProcessRegressor(optimizer=None)
+
+    def opposite(log_variance):
+        variance = np.exp(log_variance)
+        process.kernel = gp.ConstantKernel(variance) * theirs + intercept
+        process.alpha = variance * alpha
+        return -process.fit(X, Y[:, 0]).log_marginal_likelihood()
+
+    best = optimize.minimize_scalar(opposite, bounds=(-10, 10), method="bounded")
+    flat = 0.5 * np.log(2 * np.pi * wide)  # what a flat prior of height 1 leaves out
+    evidence = Evidence(kernel, X, Y, np.ones(len(X)))
+    loss, _, _ = evidence.loss_and_gradient(
+        np.log(np.full(3, kernel.input_factor(3))), np.log(alpha)
+    )
+    assert evidence.constant - loss == pytest.approx(flat - best.fun, abs=1e-4)
+
+
+@pytest.mark.parametrize("kernel", LEARNABLE, ids=repr)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradient_is_the_finite_difference(kernel, weighted, rng):
+    X, Y = rows_and_outputs()
+    X[7], X[11] = X[3], X[3]  # where rough kernels have infinite slopes
+    weights = rng.integers(1, 4, size=len(X)) * 0.7 if weighted else np.ones(len(X))
+    evidence = Evidence(kernel, X, Y, weights)
+    start = np.log([0.5, 1.0, 1.7, 0.05])
+
+    def loss(parameters):
+        return evidence.loss_and_gradient(parameters[:-1], parameters[-1])[0]
+
+    _, by_factors, by_alpha = evidence.loss_and_gradient(start[:-1], start[-1])
+    expected = [
+        (loss(start + step) - loss(start - step)) / 2e-5 for step in 1e-5 * np.eye(len(start))
+    ]
+    np.testing.assert_allclose([*by_factors, by_alpha], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_evidence_of_weights_is_that_of_copies(rng):
+    X, Y = rows_and_outputs()
+    weights = rng.integers(1, 5, size=len(X))
+    copies = [np.repeat(rows, weights, axis=0) for rows in (X, Y)]
+    once = Evidence(Matern(), X, Y, weights.astype(float))
+    often = Evidence(Matern(), *copies, np.ones(weights.sum()))
+    at = np.log([0.5, 1.0, 1.7]), np.log(0.05)
+    ours, theirs = once.loss_and_gradient(*at), often.loss_and_gradient(*at)
+    assert once.constant - ours[0] == pytest.approx(often.constant - theirs[0], rel=1e-9)
+    np.testing.assert_allclose([*ours[1], ours[2]], [*theirs[1], theirs[2]], rtol=1e-7)
+    assert once.degrees == often.degrees
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_weights_learn_what_copies_do(each, rng):
+    X, Y = rows_and_outputs(m=60)
+    weights = rng.integers(0, 3, size=len(X))
+    weighted = learn(Gaussian(), X, Y, weights.astype(float), each=each)
+    copied = learn(Gaussian(), *(np.repeat(rows, weights, axis=0) for rows in (X, Y)), each=each)
+    np.testing.assert_allclose(weighted.kernel.gamma, copied.kernel.gamma, rtol=0.05)
+    assert weighted.log_evidence == pytest.approx(copied.log_evidence, rel=1e-4)
+
+
+@pytest.mark.parametrize("kernel", LEARNABLE, ids=repr)
+def test_learnt_is_a_maximum(kernel):
+    X, Y = rows_and_outputs(m=60)
+    Y = Y + 3.0
+    learnt = learn(kernel, X, Y, each=True)
+    assert type(learnt.kernel) is type(kernel)
+    assert getattr(learnt.kernel, kernel.scale_parameter).shape == (3,)
+    reached = log_evidence_of(learnt.kernel, X, Y, learnt.alpha)
+    assert learnt.log_evidence == pytest.approx(reached, abs=1e-6)
+    factors = learnt.kernel.input_factor(3)
+    lowest = lengthscales.FACTOR_RANGE[0] * kernel.usual_factor(3) / X.std(axis=0)
+    for i in range(3):
+        for ratio in (0.8, 1.25):
+            moved = np.maximum(factors * np.where(np.arange(3) == i, ratio, 1.0), lowest)
+            aside = log_evidence_of(with_factor(kernel, moved), X, Y, learnt.alpha)
+            assert aside <= reached + 0.01
+    for ratio in (0.8, 1.25):
+        assert log_evidence_of(learnt.kernel, X, Y, ratio * learnt.alpha) <= reached + 0.01
+
+
+@pytest.mark.parametrize("kernel", LEARNABLE[:7], ids=repr)
+def test_one_number_is_a_number_and_worse_than_one_per_input(kernel):
+    X, Y = rows_and_outputs(m=60)
+    one, several = (learn(kernel, X, Y, each=each) for each in (False, True))
+    assert isinstance(getattr(one.kernel, kernel.scale_parameter), float)
+    assert several.log_evidence >= one.log_evidence
+    assert several.n_evaluations > one.n_evaluations
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(2.5), RationalQuadratic()], ids=repr)
+def test_recovers_the_scales_that_data_was_drawn_with(kernel, rng):
+    X = rng.standard_normal((300, 5))
+    truth = np.array([0.7, 1.4, 2.8])
+    Y = drawn(with_factor(kernel, 1 / truth), X[:, :3], noise=0.1, k=3, rng=rng)
+    learnt = learn(kernel, X, Y, each=True)
+    found = 1 / learnt.kernel.input_factor(5)
+    np.testing.assert_allclose(found[:3], truth, rtol=0.35)
+    assert found[3:].min() > 5 * truth.max()
+    assert learnt.alpha == pytest.approx(0.01, rel=0.6)
+
+
+def test_recovers_one_scale_far_from_that_of_the_data(rng):
+    X = rng.uniform(size=(300, 1))
+    for truth in (0.02, 1.0):
+        Y = drawn(Matern(1.5, length_scale=truth), X, noise=0.05, k=5, rng=rng)
+        assert learn(Matern(1.5), X, Y, each=False).kernel.length_scale == pytest.approx(
+            truth, rel=0.5
+        )
+
+
+def test_the_scale_that_the_kernel_had_does_not_matter():
+    X, Y = rows_and_outputs()
+    before = learn(Gaussian(), X, Y, each=True)
+    after = learn(before.kernel, X, Y, each=True)
+    np.testing.assert_array_equal(before.kernel.gamma, after.kernel.gamma)
+    assert before[1:] == after[1:]
+
+
+def test_the_kernel_is_left_as_it_was():
+    X, Y = rows_and_outputs()
+    kernel = RationalQuadratic(0.7, length_scale="auto")
+    learnt = learn(kernel, X, Y, each=True).kernel
+    assert kernel.length_scale == "auto"
+    assert learnt.alpha == 0.7
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_the_order_of_rows_does_not_matter(each, rng):
+    X, Y = rows_and_outputs()
+    order = rng.permutation(len(X))
+    before, after = learn(Matern(), X, Y, each=each), learn(Matern(), X[order], Y[order], each=each)
+    np.testing.assert_allclose(before.kernel.length_scale, after.kernel.length_scale, rtol=1e-4)
+    assert before.log_evidence == pytest.approx(after.log_evidence, rel=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e-3, 1e100])
+@pytest.mark.parametrize("each", [False, True])
+def test_units_do_not_matter(each, unit):
+    X, Y = rows_and_outputs()
+    before = learn(Matern(), X, Y, each=each)
+    after = learn(Matern(), X * unit, Y / unit, each=each)
+    np.testing.assert_allclose(
+        after.kernel.length_scale, unit * before.kernel.length_scale, rtol=1e-4
+    )
+    in_units = before.log_evidence + 2 * (len(X) - 1) * np.log(unit)
+    assert after.log_evidence == pytest.approx(in_units, rel=1e-8)
+
+
+def test_inputs_in_their_own_units():
+    X, Y = rows_and_outputs()
+    units = np.array([1e-6, 1.0, 1e5])
+    before, after = learn(Gaussian(), X, Y, each=True), learn(Gaussian(), X * units, Y, each=True)
+    np.testing.assert_allclose(
+        after.kernel.gamma * units**2, before.kernel.gamma, rtol=0.02, atol=1e-3
+    )
+
+
+def test_a_unit_beyond_the_range_of_numbers():
+    X, Y = rows_and_outputs()
+    with pytest.raises(ValueError, match=r"gamma of Gaussian cannot be learnt .* rescale X"):
+        learn(Gaussian(1.0), X * 1e-170, Y, each=False)
+
+
+def test_a_scale_that_is_none_is_not_forgotten():
+    X, Y = rows_and_outputs()
+    with pytest.raises(ValueError, match="Did you mean 'scale'"):
+        learn(Gaussian("scales"), X, Y, each=False)
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Matern(0.5)], ids=repr)
+@pytest.mark.parametrize(
+    ("m", "constant"), [(1, False), (2, False), (30, True)], ids=["1 row", "2 rows", "constant y"]
+)
+def test_nothing_to_learn_from(kernel, each, m, constant):
+    X, Y = rows_and_outputs(m)
+    Y = np.full_like(Y, 0.1) if constant else Y
+    learnt = learn(kernel, X, Y, each=each)
+    assert np.isfinite(learnt.kernel(X)).all()
+    assert learnt[1:] == (1.0, 0.0, 0)
+    assert np.size(getattr(learnt.kernel, kernel.scale_parameter)) == (3 if each else 1)
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_inputs_without_spread(each):
+    X, Y = rows_and_outputs()
+    same = np.full_like(X, 0.1)
+    assert learn(Gaussian(), same, Y, each=each).n_evaluations == 0
+    learnt = learn(Gaussian(), np.column_stack([X, same]), Y, each=each)
+    assert np.isfinite(learnt.kernel.gamma).all()
+    if each:
+        assert np.ptp(learnt.kernel.gamma[3:]) < 1e-9
+        assert 1e-3 < learnt.kernel.gamma[3] < 1e3
+
+
+def test_outputs_without_spread_change_nothing():
+    X, Y = rows_and_outputs()
+    before = learn(Gaussian(), X, Y, each=True)
+    after = learn(Gaussian(), X, np.column_stack([Y, np.full(len(X), 7.7)]), each=True)
+    np.testing.assert_allclose(after.kernel.gamma, before.kernel.gamma, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", LEARNABLE, ids=repr)
+@pytest.mark.parametrize("each", [False, True])
+def test_duplicated_rows(kernel, each, rng):
+    X, Y = rows_and_outputs(m=20)
+    X = np.vstack([X, X, X + 1e-13])
+    Y = np.vstack([Y, Y + 0.1 * rng.standard_normal(Y.shape), Y])
+    learnt = learn(kernel, X, Y, each=each)
+    assert np.isfinite(learnt.log_evidence)
+    assert np.isfinite(getattr(learnt.kernel, kernel.scale_parameter)).all()
+
+
+def test_huge_weights_that_leave_a_matrix_singular():
+    X, Y = rows_and_outputs(m=20)
+    X[10:], Y[10:] = X[:10], Y[:10]
+    weights = np.where(np.arange(20) % 2, 1e14, 1.0)
+    learnt = learn(Gaussian(), X, Y, weights, each=True)
+    assert np.isfinite([learnt.alpha, learnt.log_evidence, *learnt.kernel.gamma]).all()
+
+
+def test_no_noise(rng):
+    X = rng.standard_normal((60, 2))
+    learnt = learn(Gaussian(), X, np.sin(X), each=True)
+    assert 0.999 * lengthscales.ALPHA_RANGE[0] <= learnt.alpha < 1e-5
+    assert np.isfinite(learnt.log_evidence)
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_noise_is_not_taken_for_a_narrow_kernel(each, rng):
+    # On these rows it would be as good; on others among them it would follow the noise.
+    X, new = rng.standard_normal((2, 200, 2))
+    Y = rng.standard_normal((200, 1))
+    learnt = learn(Gaussian(), X, Y, each=each)
+    noisy = learnt.kernel(X) + learnt.alpha * np.eye(len(X))
+    assert (learnt.kernel(new, X) @ np.linalg.solve(noisy, Y - Y.mean())).std() < 0.5
+
+
+@pytest.mark.parametrize("kernel", [ArcCosine(1), PointwiseNonlinear(np.tanh)], ids=repr)
+def test_kernels_whose_scale_cannot_be_learnt(kernel):
+    X, Y = rows_and_outputs()
+    message = rf"kernel={type(kernel).__name__}\(.*length_scale, or a kernel Gaussian, Laplacian"
+    with pytest.raises(ValueError, match=message):
+        learn(kernel, X, Y, each=True)
+
+
+@pytest.mark.skipif("QUADFEAT_DATA" not in os.environ, reason="needs kin40k")
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(2.5)], ids=repr)
+def test_learnt_scales_predict_real_data_better(kernel):
+    data = np.load(Path(os.environ["QUADFEAT_DATA"]) / "kin40k.npz")
+    X, y = data["X"][:2500].astype(float), data["y"][:2500].astype(float)
+    seen, new = slice(0, 1000), slice(1000, None)
+
+    def score(kernel, alpha):
+        ridge = KernelRidge(alpha=alpha, kernel="precomputed").fit(kernel(X[seen]), y[seen])
+        return ridge.score(kernel(X[new], X[seen]), y[new])
+
+    usual = max(score(kernel.resolve(X[seen]), alpha) for alpha in (1e-6, 1e-4, 1e-2))
+    learnt = learn(kernel, X[seen], y[seen, None], each=True)
+    assert 1 - score(learnt.kernel, learnt.alpha) < 0.8 * (1 - usual)
