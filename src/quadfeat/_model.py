@@ -1,0 +1,682 @@
+"""What models on features have in common: fitting block by block, adding rows, predicting.
+
+The features of a block of rows are made, used and overwritten by those of the next one. What is
+kept is a :class:`quadfeat.summaries.Summary`, whose size does not depend on the number of rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from quadfeat import _validation as check
+from quadfeat import conjugate, lengthscales, posterior
+from quadfeat._random import generator
+from quadfeat._validation import Array, Float64Array
+from quadfeat.blocks import Block, Source, Validated, is_stream
+from quadfeat.checkpoints import Checkpoint
+from quadfeat.features import QuadratureFeatures
+from quadfeat.kernels import Kernel, as_kernel
+from quadfeat.moments import Accumulator, rows_per_block
+from quadfeat.posterior import AlphaPath, Posterior, RidgeProblem
+from quadfeat.products import FeatureProducts
+from quadfeat.progress import Progress
+from quadfeat.rules import Rule
+from quadfeat.sampling import RowSample, row_keys
+from quadfeat.summaries import Summary
+from quadfeat.systems import LocalSystem, System
+
+Self = TypeVar("Self", bound="QuadratureModel")
+
+CRITERIA = ("gcv", "loo", "evidence")
+SOLVERS = ("auto", "normal", "cg")
+GRAM_DTYPES = ("float32", "float64")
+LENGTHSCALES = ("isotropic", "ard")
+
+# With more features than this, solver="auto" is "cg": the matrix of products would fill the memory.
+NORMAL_UP_TO = 8192
+
+MAX_ITER = 500
+
+# Rows on which lengthscales are learnt.
+LENGTHSCALE_ROWS = 1000
+
+# Rows that tell a checkpoint whether it is about the same data.
+IDENTITY_ROWS = 1000
+
+# Private attributes that a fit sets; those of scikit-learn stay.
+LEARNT = ("_solution", "_one_output", "_declared", "_balanced")
+
+# Parameters that do not change what is fitted.
+NOT_IDENTITY = ("n_jobs", "verbose", "checkpoint")
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Which alpha: a number, or the best of some by a criterion."""
+
+    alpha: float | None
+    criterion: str = "gcv"
+    alphas: Float64Array | None = None
+
+    @classmethod
+    def of(cls, alpha: Any, alphas: Any) -> Penalty:
+        """Check what the user gave."""
+        if isinstance(alpha, str):
+            check.check_choice(alpha, "alpha", CRITERIA)
+            return cls(None, alpha, None if alphas is None else _check_alphas(alphas, "alphas"))
+        if alphas is not None:
+            raise ValueError(
+                f"alphas={alphas!r} has nothing to act on, since alpha={alpha!r} is given: use "
+                "alpha='gcv', 'loo' or 'evidence' to choose among them."
+            )
+        if np.ndim(alpha) > 0:
+            return cls(None, "gcv", _check_alphas(alpha, "alpha"))
+        return cls(check.check_positive(alpha, "alpha"))
+
+
+def _check_alphas(values: Any, name: str) -> Float64Array:
+    try:
+        alphas = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}={values!r} is not valid: give numbers > 0.") from error
+    if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas > 0)).all():
+        raise ValueError(f"{name}={values!r} is not valid: give one or more finite numbers > 0.")
+    return alphas
+
+
+class Solution:
+    """The coefficients that follow from a summary, computed when they are first asked for."""
+
+    def __init__(
+        self, summary: Summary, problem: RidgeProblem, penalty: Penalty, dtype: str
+    ) -> None:
+        self.summary = summary
+        self.problem = problem
+        self.penalty = penalty
+        self.dtype = dtype
+        self.temperature: float | None = None  # of a classifier, when it was asked for
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """The coefficients and what is known about them."""
+        return self.solve()
+
+    def solve(self, again: Any = None) -> Posterior:
+        """Solve the normal equations; ``again`` is for leaving one out."""
+        if self.penalty.alpha is not None:
+            return posterior.solve(self.problem, self.penalty.alpha)
+        return posterior.choose_alpha(
+            self.problem, self.penalty.criterion, self.penalty.alphas, self.dtype, again
+        )
+
+    @property
+    def coefficients(self) -> Float64Array:
+        """Of shape (n_components, n_outputs)."""
+        return self.posterior.coefficients
+
+    @property
+    def intercept(self) -> Float64Array:
+        """Of shape (n_outputs,)."""
+        return self.posterior.intercept
+
+
+@dataclass(frozen=True)
+class IterativeSolution:
+    """The coefficients that conjugate gradients have found."""
+
+    coefficients: Float64Array
+    intercept: Float64Array
+    alpha: float
+    n_iter: int
+    error: float
+
+
+class QuadratureModel(BaseEstimator):
+    """What regression and classification have in common."""
+
+    def __init__(
+        self,
+        kernel: Kernel | str = "gaussian",
+        *,
+        n_components: int = 1024,
+        rule: Rule | str = "auto",
+        features: Any = None,
+        alpha: Any = 1.0,
+        alphas: Any = None,
+        lengthscales: str | None = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+        gram_dtype: str = "float32",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        checkpoint: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.rule = rule
+        self.features = features
+        self.alpha = alpha
+        self.alphas = alphas
+        self.lengthscales = lengthscales
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.gram_dtype = gram_dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+
+    # What regression and classification do differently.
+
+    def _checked_targets(self, y: Any) -> Any:
+        """Return validated targets of a batch."""
+        raise NotImplementedError
+
+    def _all_weights(self, y: Any, weights: Float64Array | None) -> Float64Array | None:
+        """Return the weights with which rows count, from those that were given."""
+        return weights
+
+    def _targets(self, y: Any, summary: Summary | None) -> Float64Array:
+        """Return the targets that are summed up, shape (n_rows, n_outputs)."""
+        raise NotImplementedError
+
+    def _start(self, block: Block, n_components: int) -> Summary:
+        """Return the summary of no rows, for blocks like this one."""
+        raise NotImplementedError
+
+    def _prepared(self, summary: Summary, block: Block) -> Summary:
+        """Return a summary that is ready to have a block added."""
+        return summary
+
+    def _transform(self, summary: Summary) -> Float64Array | None:
+        """Return what makes the targets of the model of those that are summed up."""
+        return None
+
+    def _describe(self, summary: Summary) -> None:
+        """Set the attributes that tell about the targets."""
+
+    # Fitting.
+
+    def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or iterable of blocks
+            A memory map is read a block at a time. An iterable yields tuples ``(X, y)`` or
+            ``(X, y, sample_weight)``, such as :class:`~quadfeat.ParquetBlocks`; the first of them
+            decides about a map that depends on the data. Dask arrays and data frames are summed up
+            where their blocks are.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets; None for an iterable of blocks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts.
+
+        Returns
+        -------
+        object
+            The fitted model.
+        """
+        self._check_parameters()
+        if is_dask(X):
+            from quadfeat import distributed
+
+            return distributed.fit(self, X, y, sample_weight)
+        draft = self._blank()
+        if y is None and is_stream(X):
+            if sample_weight is not None:
+                raise ValueError(
+                    "sample_weight cannot be given beside an iterable of blocks: let it yield "
+                    "(X, y, sample_weight)."
+                )
+            tables = Validated(X, draft._validated)
+            source = Source(tables, None, repeatable=iter(X) is not X)
+        else:
+            block = draft._validated(X, y, sample_weight)
+            source = Source([block], block.X.shape[0], repeatable=True)
+        draft._fit_source(source)
+        self.__dict__ = draft.__dict__
+        return self
+
+    def _blank(self: Self) -> Self:
+        """Return a copy that is not fitted: a fit is replaced as a whole or not at all."""
+        draft = copy.copy(self)
+        draft.__dict__ = {
+            name: value
+            for name, value in vars(self).items()
+            if not name.endswith("_") and name not in LEARNT
+        }
+        return draft
+
+    def _validated(self, X: Any, y: Any, sample_weight: Any = None) -> Block:
+        """Return a batch as a block; the first one decides about the columns."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            reset=not hasattr(self, "n_features_in_"),
+            accept_sparse="csr",
+            dtype=check.FLOAT_DTYPES,
+            ensure_all_finite=False,  # the map sees to that, block by block
+            **self._target_checks,
+        )
+        y = self._checked_targets(y)
+        weights = None if sample_weight is None else check.check_weights(sample_weight, X)
+        return Block(check.without_duplicates(X), y, weights)
+
+    _target_checks: dict[str, Any] = {}  # noqa: RUF012
+
+    def _check_parameters(self) -> None:
+        """Complain about parameters before any work."""
+        penalty = Penalty.of(self.alpha, self.alphas)
+        check.check_choice(self.solver, "solver", SOLVERS)
+        check.check_choice(self.gram_dtype, "gram_dtype", GRAM_DTYPES)
+        check.check_flag(self.fit_intercept, "fit_intercept")
+        check.check_positive(self.tol, "tol")
+        if self.max_iter is not None:
+            check.check_count(self.max_iter, "max_iter")
+        if self.lengthscales is not None:
+            check.check_choice(self.lengthscales, "lengthscales", LENGTHSCALES)
+        if self.solver == "cg" and penalty.alpha is None:
+            raise ValueError(
+                f"alpha={self.alpha!r} cannot be chosen by solver='cg', which knows no "
+                "eigenvalues: give a number, or use solver='normal'."
+            )
+        if self.features is not None:
+            defaults = {"kernel": "gaussian", "n_components": 1024, "rule": "auto"}
+            for name, default in (defaults | {"lengthscales": None}).items():
+                value = getattr(self, name)
+                if not (isinstance(value, type(default)) and value == default):
+                    raise ValueError(
+                        f"{name}={check.one_line(value)} has nothing to act on, since features "
+                        "are given, which have their own: leave it out."
+                    )
+
+    def _fit_source(self, source: Source) -> None:
+        """Fit to the blocks of a source."""
+        first = source.first()
+        checkpoint = Checkpoint(self.checkpoint, self._identity(source, first))
+        state = checkpoint.load()
+        self.features_ = state["features"] if state else self._fitted_features(first)
+        if self._solver(source) == "cg":
+            self._fit_iteratively(source, first, checkpoint, state)
+        else:
+            self._fit_normal(source, first, checkpoint, state)
+        checkpoint.remove()
+
+    def _solver(self, source: Source) -> str:
+        """Return the solver for a source, if it can serve."""
+        if self.solver == "cg" and not source.repeatable:
+            raise ValueError(
+                "solver='cg' goes over the rows many times, and X can be iterated over only once: "
+                "use solver='normal', or give an object whose __iter__ begins anew."
+            )
+        penalty = Penalty.of(self.alpha, self.alphas)
+        if self.solver != "auto":
+            return self.solver
+        large = self.features_.n_components_ > NORMAL_UP_TO
+        return "cg" if large and source.repeatable and penalty.alpha is not None else "normal"
+
+    def _identity(self, source: Source, first: Block) -> dict[str, Any]:
+        """Return what tells this fit from others."""
+        parameters = {
+            name: check.one_line(value)
+            for name, value in self.get_params().items()
+            if name not in NOT_IDENTITY
+        }
+        rows = first.part(slice(IDENTITY_ROWS))
+        return {
+            "class": type(self).__name__,
+            "parameters": parameters,
+            "number of rows": source.n_rows,
+            "beginning of X": int(np.bitwise_xor.reduce(row_keys(rows.X))),
+            "beginning of y": [str(value) for value in np.ravel(rows.y)[:IDENTITY_ROWS]],
+        }
+
+    def _fitted_features(self, first: Block) -> QuadratureFeatures:
+        """Return the map: a fitted one that was given, or one that is fitted to a block."""
+        given = self.features
+        if isinstance(given, FrozenEstimator):
+            given = given.estimator
+        if given is not None and not isinstance(given, QuadratureFeatures):
+            raise TypeError(
+                f"features={check.one_line(given)} is not valid: give a QuadratureFeatures, fitted "
+                "or not."
+            )
+        if given is not None and given.__sklearn_is_fitted__():
+            if given.n_features_in_ != first.X.shape[1]:
+                raise ValueError(
+                    f"features was fitted to {given.n_features_in_} columns, and X has "
+                    f"{first.X.shape[1]}: fit it to data with the columns of X."
+                )
+            features = copy.copy(given)
+            if self.n_jobs is not None:
+                features.n_jobs = self.n_jobs
+            return features
+        if given is not None:
+            features = clone(given)
+        else:
+            features = QuadratureFeatures(
+                self._kernel(first),
+                n_components=self.n_components,
+                rule=self.rule,
+                random_state=self.random_state,
+                n_jobs=self.n_jobs,
+            )
+        return features.fit(first.X, sample_weight=first.weights)
+
+    def _kernel(self, first: Block) -> Kernel | str:
+        """Return the kernel, with lengthscales that were learnt if that is wanted."""
+        if self.lengthscales is None:
+            return self.kernel
+        kernel = as_kernel(self.kernel).resolve(first.X, first.weights)
+        targets = self._targets(first.y, None)
+        if sparse.issparse(first.X):
+            table = sparse.hstack([first.X, targets], format="csr")
+        else:
+            table = np.hstack([first.X, targets])
+        chosen = RowSample.of(table, LENGTHSCALE_ROWS, first.weights)
+        d = first.X.shape[1]
+        learnt = lengthscales.learn(
+            kernel,
+            chosen.rows[:, :d],
+            chosen.rows[:, d:],
+            chosen.weights,
+            each=self.lengthscales == "ard",
+        )
+        return learnt.kernel
+
+    def _fit_normal(
+        self, source: Source, first: Block, checkpoint: Checkpoint, state: dict[str, Any] | None
+    ) -> None:
+        """Sum up the rows, then solve the normal equations."""
+        penalty = Penalty.of(self.alpha, self.alphas)
+        if penalty.criterion == "loo" and not source.repeatable:
+            raise ValueError(
+                "alpha='loo' goes over the rows a second time, and X can be iterated over only "
+                "once: use alpha='gcv', or give an object whose __iter__ begins anew."
+            )
+        if state:
+            summary, n_done = state["summary"], state["n_done"]
+        else:
+            summary, n_done = self._start(first, self.features_.n_components_), 0
+        progress = Progress(bool(self.verbose), "fit", source.n_rows)
+        progress.start_at(n_done)
+
+        def keep(summary: Summary, n_rows: int) -> None:
+            progress.add(n_rows)
+            state = {"features": self.features_, "summary": summary, "n_done": progress.rows}
+            checkpoint.offer(state)
+
+        summary = self._summed(source, summary, n_done, keep)
+        progress.finish()
+        self._adopt(summary)
+        solution = self._solution
+        if penalty.criterion == "loo" and penalty.alpha is None:
+            solution.posterior = solution.solve(lambda: self._once_more(source))
+        solution.coefficients  # noqa: B018  # errors belong into fit
+
+    def _summed(self, source: Source, summary: Summary, n_done: int, keep: Any) -> Summary:
+        """Return a summary with the rows of a source added. The given one is written on."""
+        accumulator = None
+        width = summary.moments.n_components + summary.moments.n_outputs
+        for block in source.blocks(rows_per_block(width, self.gram_dtype), n_done):
+            prepared = self._prepared(summary, block)
+            if accumulator is None or prepared.classes is not summary.classes:
+                accumulator = Accumulator(self.features_, prepared.moments, self.gram_dtype)
+            weights = self._all_weights(block.y, block.weights)
+            accumulator.add(block.X, self._targets(block.y, prepared), weights)
+            summary = self._extended(prepared, accumulator, block)
+            keep(summary, block.X.shape[0])
+        return summary
+
+    def _extended(self, summary: Summary, accumulator: Accumulator, block: Block) -> Summary:
+        """Return a summary with the moments of an accumulator, after it has added a block."""
+        return Summary(accumulator.moments, summary.classes, summary.rows)
+
+    def _adopt(self, summary: Summary) -> None:
+        """Take a summary for that of the rows seen so far."""
+        self._describe(summary)
+        problem = RidgeProblem(summary.moments, bool(self.fit_intercept), self._transform(summary))
+        penalty = Penalty.of(self.alpha, self.alphas)
+        self._solution: Any = Solution(summary, problem, penalty, self.gram_dtype)
+
+    def _final_targets(self, y: Any, summary: Summary) -> Float64Array:
+        """Return the targets of the model, shape (n_rows, n_outputs)."""
+        targets = self._targets(y, summary)
+        transform = self._transform(summary)
+        if transform is None:
+            return targets
+        return np.asarray(np.einsum("ij,jk->ik", targets, transform[:-1]) + transform[-1])
+
+    def _once_more(self, source: Source) -> Iterator[tuple[Array, Float64Array, Any]]:
+        """Yield features, targets and weights of all rows."""
+        summary = self._solution.summary
+        for block in source.blocks(rows_per_block(self.features_.n_components_, np.float64)):
+            Z = self.features_._written(block.X)
+            targets = self._final_targets(block.y, summary)
+            yield Z, targets, self._all_weights(block.y, block.weights)
+
+    def _fit_iteratively(
+        self, source: Source, first: Block, checkpoint: Checkpoint, state: dict[str, Any] | None
+    ) -> None:
+        """Solve by conjugate gradients, a pass over the rows for each step."""
+        summary = self._start(first, 0)
+        for block in source.tables:  # all classes have to be known
+            summary = self._prepared(summary, block)
+        self._describe(summary)
+        system = LocalSystem(
+            FeatureProducts(self.features_),
+            lambda: source.tables,
+            lambda block: self._final_targets(block.y, summary),
+            lambda block: self._all_weights(block.y, block.weights),
+        )
+        self._iterate(system, first.X.dtype, checkpoint, state)
+
+    def _iterate(
+        self, system: System, dtype: Any, checkpoint: Checkpoint, state: dict[str, Any] | None
+    ) -> None:
+        """Solve a system that is known by its products."""
+        alpha = Penalty.of(self.alpha, self.alphas).alpha
+        assert alpha is not None
+        equations = system.equations(bool(self.fit_intercept))
+        precision = float(np.finfo(dtype).eps)
+        rng = generator(self.random_state)
+        current = state["iteration"] if state else None
+        if current is None:
+            current = conjugate.begin(equations.multiply, equations.right, alpha, precision, rng)
+        max_iter = MAX_ITER if self.max_iter is None else self.max_iter
+
+        def after_step(step: conjugate.State) -> None:
+            checkpoint.offer({"features": self.features_, "iteration": step})
+            if self.verbose:
+                print(
+                    f"step {step.n_iter}: fitted values are right to {step.errors[-1]:.2g}",
+                    file=sys.stderr,
+                )
+
+        converged = conjugate.advance(
+            equations.multiply,
+            equations.right,
+            np.sqrt(equations.squares),
+            current,
+            tol=self.tol,
+            max_iter=max_iter,
+            after_step=after_step,
+        )
+        error = current.errors[-1] if current.errors else 0.0
+        if not converged:
+            warnings.warn(
+                f"conjugate gradients have not converged in {current.n_iter} steps: fitted values "
+                f"are right to {error:.2g} of the targets, and tol={self.tol:g}. Give a larger "
+                "max_iter, tol or alpha.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        intercept = equations.target_means - equations.feature_means @ current.coefficients
+        self._solution = IterativeSolution(
+            current.coefficients, intercept, alpha, current.n_iter, error
+        )
+
+    def _partial_fit(self: Self, X: Any, y: Any, sample_weight: Any, **start: Any) -> Self:
+        """Add rows to those seen so far."""
+        self._check_parameters()
+        if self.solver == "cg":
+            raise ValueError(
+                "solver='cg' goes over all rows many times, and partial_fit has only some of them: "
+                "use solver='normal' or 'auto'."
+            )
+        if Penalty.of(self.alpha, self.alphas).criterion == "loo":
+            raise ValueError(
+                "alpha='loo' goes over all rows a second time, and partial_fit has only some of "
+                "them: use alpha='gcv' or 'evidence'."
+            )
+        draft = copy.copy(self) if hasattr(self, "features_") else self._blank()
+        if isinstance(getattr(self, "_solution", None), IterativeSolution):
+            raise ValueError(
+                "the model was fitted with solver='cg', which keeps nothing that rows could be "
+                "added to: fit it with solver='normal'."
+            )
+        block = draft._validated(X, y, sample_weight)
+        if hasattr(draft, "features_"):
+            summary = draft._solution.summary
+        else:
+            draft.features_ = draft._fitted_features(block)
+            summary = draft._start(block, draft.features_.n_components_, **start)
+        source = Source([block], block.X.shape[0], repeatable=True)
+        width = len(summary.moments.products)
+        if block.X.shape[0] <= rows_per_block(width, self.gram_dtype):
+            summary = draft._summed(source, summary, 0, lambda *_: None)
+        else:  # a block that cannot be added must not leave the others behind
+            part = draft._start(block, draft.features_.n_components_, **start)
+            summary = summary.merged(draft._summed(source, part, 0, lambda *_: None))
+        draft._adopt(summary)
+        self.__dict__ = draft.__dict__
+        return self
+
+    def merge(self: Self, other: Any) -> Self:
+        """Add the rows of another model, fitted elsewhere with the same map.
+
+        Parameters
+        ----------
+        other : object
+            A fitted model of the same class. Left as it is.
+
+        Returns
+        -------
+        object
+            This model, as if it had been fitted to the rows of both.
+        """
+        check_is_fitted(self)
+        if type(other) is not type(self):
+            raise TypeError(
+                f"other={check.one_line(other)} is not valid: give a fitted {type(self).__name__}."
+            )
+        check_is_fitted(other)
+        for name, model in (("this model", self), ("the other model", other)):
+            if isinstance(model._solution, IterativeSolution):
+                raise ValueError(
+                    f"{name} was fitted with solver='cg', which keeps nothing that could be added: "
+                    "fit it with solver='normal'."
+                )
+        ours, theirs = self.features_.fingerprint(), other.features_.fingerprint()
+        if ours != theirs:
+            raise ValueError(
+                f"the maps of the two models are different ({ours[:12]} and {theirs[:12]}): fit "
+                "both with the same features=fitted_map."
+            )
+        self._adopt(self._solution.summary.merged(other._solution.summary))
+        return self
+
+    # Predicting.
+
+    def _rows(self, X: Any) -> Any:
+        """Return validated rows to predict."""
+        check_is_fitted(self)
+        X = validate_data(
+            self,
+            X,
+            reset=False,
+            accept_sparse="csr",
+            dtype=check.FLOAT_DTYPES,
+            ensure_all_finite=False,
+        )
+        return check.without_duplicates(X)
+
+    def _decisions(self, X: Any) -> Array:
+        """Return the values of the outputs at validated rows, shape (n_rows, n_outputs)."""
+        found = FeatureProducts(self.features_).multiply(X, self._solution.coefficients)
+        found += self._solution.intercept.astype(found.dtype)
+        return found
+
+    def _posterior(self, what: str) -> Posterior:
+        """Return the posterior, if the solver knows one."""
+        check_is_fitted(self)
+        if isinstance(self._solution, IterativeSolution):
+            raise AttributeError(
+                f"{what} needs the matrix of products, which solver='cg' does not have: use "
+                "solver='normal'."
+            )
+        found: Posterior = self._solution.posterior
+        return found
+
+    @property
+    def alpha_(self) -> float:
+        """The penalty that was used."""
+        check_is_fitted(self)
+        if isinstance(self._solution, IterativeSolution):
+            return self._solution.alpha
+        return float(self._solution.posterior.alpha)
+
+    @property
+    def path_(self) -> AlphaPath | None:
+        """The alphas that were tried and what speaks for them; None for a single one."""
+        return self._posterior("path_").path
+
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        """The log evidence at ``alpha_``, signal variances profiled out, summed over outputs."""
+        return self._posterior("log_marginal_likelihood_").log_evidence
+
+    @property
+    def n_iter_(self) -> int:
+        """How many steps conjugate gradients took; 1 for ``solver="normal"``."""
+        check_is_fitted(self)
+        solution = self._solution
+        return solution.n_iter if isinstance(solution, IterativeSolution) else 1
+
+    @property
+    def solver_error_(self) -> float:
+        """How far fitted values may be off, relative to the targets; 0 for ``solver="normal"``."""
+        check_is_fitted(self)
+        solution = self._solution
+        return solution.error if isinstance(solution, IterativeSolution) else 0.0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether this is a collection of Dask's, without importing it."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")

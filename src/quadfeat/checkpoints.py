@@ -1,0 +1,81 @@
+"""Work that survives the death of its process: its state in a file, now and then."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+# Seconds between two files at least, and how much longer than writing one they are apart.
+SECONDS = 10.0
+TIMES_AS_LONG = 20.0
+
+
+class Checkpoint:
+    """A file that holds the state of unfinished work; nothing is written for no path.
+
+    Parameters
+    ----------
+    path : str, path or None
+    identity : dict
+        What the work is: a file about other work is refused.
+    """
+
+    def __init__(self, path: Any, identity: dict[str, Any]) -> None:
+        self.path = None if path is None else Path(os.fspath(path))
+        self.identity = identity
+        self._due = time.monotonic() + SECONDS
+
+    def load(self) -> Any:
+        """Return the state of an earlier process, or None if there is none."""
+        if self.path is None or not self.path.exists():
+            return None
+        try:
+            kept = joblib.load(self.path)
+            identity, state = kept["identity"], kept["state"]
+        except Exception as error:  # whatever unpickling foreign bytes may raise
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} cannot be read as the state of a fit ({error}): "
+                "delete the file, or give another path."
+            ) from error
+        for name, value in self.identity.items():
+            if identity.get(name) != value:
+                raise ValueError(
+                    f"checkpoint={str(self.path)!r} belongs to another fit, whose {name} is "
+                    f"{identity.get(name)!r} and not {value!r}: delete the file, or give another "
+                    "path."
+                )
+        return state
+
+    def offer(self, state: Any) -> None:
+        """Write the state, if the last file is old enough."""
+        if self.path is not None and time.monotonic() >= self._due:
+            self.save(state)
+
+    def save(self, state: Any) -> None:
+        """Write the state: as a whole, or not at all."""
+        if self.path is None:
+            return
+        started = time.monotonic()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                joblib.dump({"identity": self.identity, "state": state}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self.path)
+        except BaseException:
+            os.unlink(name)
+            raise
+        now = time.monotonic()
+        self._due = now + max(SECONDS, TIMES_AS_LONG * (now - started))
+
+    def remove(self) -> None:
+        """Remove the file of work that is finished."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)

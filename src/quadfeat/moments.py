@@ -1,0 +1,272 @@
+r"""What a ridge model has to know of its rows: the second moments of features and targets.
+
+With features :math:`Z`, targets :math:`Y` and weights :math:`w` these are the products of the
+columns of :math:`[Z, Y, 1]`, weighted: the normal equations, with or without an intercept, and the
+sums of squares. They are sums over rows, so that those of two tables add up to those of both, in
+any order, and their size does not depend on the number of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas
+
+from quadfeat._validation import Array, Float64Array
+from quadfeat.features import QuadratureFeatures
+
+# Bytes of the block of features that is multiplied at once, and of rows in it at least and at most:
+# fewer make slow products, more do not make them faster.
+BYTES_PER_BLOCK = 2**26
+ROWS_PER_BLOCK = (256, 8192)
+
+# Blocks of fewer rows are multiplied in float64 in any case. Of their time the product is not much.
+FEW_ROWS = 512
+
+# Rows whose features are made at once where they have to be cast.
+ROWS_PER_CAST = 256
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Second moments of rows.
+
+    Attributes
+    ----------
+    products : array of shape (n_components + n_outputs + 1,) * 2
+        Products of the columns of features, targets and ones. Of the symmetric matrix only the
+        upper triangle; in Fortran order.
+    shift : array of shape (n_outputs,)
+        What was subtracted from the targets, so that large ones do not cancel.
+    n_rows : int
+    """
+
+    products: Float64Array
+    shift: Float64Array
+    n_rows: int
+
+    @classmethod
+    def empty(cls, n_components: int, shift: Float64Array) -> Moments:
+        """Return the moments of no rows."""
+        width = n_components + len(shift) + 1
+        return cls(np.zeros((width, width), order="F"), shift, 0)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of targets."""
+        return len(self.shift)
+
+    @property
+    def n_components(self) -> int:
+        """Number of features."""
+        return len(self.products) - self.n_outputs - 1
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights."""
+        return float(self.products[-1, -1])
+
+    @property
+    def feature_sums(self) -> Float64Array:
+        """The weighted sum of each feature."""
+        return self.products[: self.n_components, -1]
+
+    @property
+    def target_sums(self) -> Float64Array:
+        """The weighted sum of each shifted target."""
+        return self.products[self.n_components : -1, -1]
+
+    @property
+    def cross(self) -> Float64Array:
+        """The products of features and shifted targets, shape (n_components, n_outputs)."""
+        return self.products[: self.n_components, self.n_components : -1]
+
+    def _borders(self, transform: Float64Array) -> tuple[Float64Array, Float64Array]:
+        """Return the products of features and targets ``[Y, 1] @ transform``, and of targets.
+
+        Both with a last column for ones.
+        """
+        d = self.n_components
+        whole = np.zeros((self.n_outputs + 1, transform.shape[1] + 1))
+        whole[:, :-1], whole[-1, -1] = transform, 1.0
+        corner = np.triu(self.products[d:, d:])
+        corner += np.triu(corner, 1).T
+        right = np.einsum("ij,jk->ik", self.products[:d, d:], whole)
+        return right, np.einsum("ji,jk,kl->il", whole, corner, whole)
+
+    def with_outputs(self, transform: Float64Array, shift: Float64Array) -> Moments:
+        """Return the moments for targets ``[Y, 1] @ transform``, that is linear ones of these.
+
+        Parameters
+        ----------
+        transform : array of shape (n_outputs + 1, n_new_outputs)
+        shift : array of shape (n_new_outputs,)
+            What the new targets are said to be shifted by.
+        """
+        d = self.n_components
+        products = np.zeros((d + len(shift) + 1,) * 2, order="F")
+        products[:d, :d] = self.products[:d, :d]
+        products[:d, d:], corner = self._borders(transform)
+        products[d:, d:] = np.triu(corner)
+        return Moments(products, shift, self.n_rows)
+
+    def shifted(self, shift: Float64Array) -> Moments:
+        """Return the same moments with other numbers subtracted from the targets."""
+        if np.array_equal(shift, self.shift):
+            return self
+        return self.with_outputs(np.vstack([np.eye(self.n_outputs), self.shift - shift]), shift)
+
+    def merged(self, other: Moments) -> Moments:
+        """Return the moments of the rows of both."""
+        if other.products.shape != self.products.shape:
+            raise ValueError(
+                f"the moments of {self.n_components} features and {self.n_outputs} targets cannot "
+                f"be added to those of {other.n_components} and {other.n_outputs}."
+            )
+        products = self.products + other.shifted(self.shift).products
+        return replace(self, products=products, n_rows=self.n_rows + other.n_rows)
+
+    def normal_equations(
+        self, *, intercept: bool, transform: Float64Array | None = None
+    ) -> NormalEquations:
+        """Return the normal equations, of centred features and targets for an intercept.
+
+        Parameters
+        ----------
+        intercept : bool
+        transform : array of shape (n_outputs + 1, n_new_outputs), default=None
+            Targets are ``[Y, 1] @ transform``; by default those that were given.
+        """
+        d, weight = self.n_components, self.weight
+        if transform is None:
+            transform = np.vstack([np.eye(self.n_outputs), self.shift])
+        matrix = np.array(self.products[:d, :d], order="F")
+        borders, corner = self._borders(transform)
+        right, feature_means = borders[:, :-1], np.zeros(d)
+        squares, target_means = np.diagonal(corner)[:-1].copy(), np.zeros(transform.shape[1])
+        if intercept:
+            feature_means, target_means = borders[:, -1] / weight, corner[:-1, -1] / weight
+            matrix = blas.dsyr(-weight, feature_means, a=matrix, overwrite_a=1)
+            right = right - np.multiply.outer(borders[:, -1], target_means)
+            squares -= weight * target_means**2
+        return NormalEquations(
+            matrix,
+            right,
+            np.maximum(squares, 0.0),
+            weight,
+            feature_means,
+            target_means,
+            degrees=weight - intercept,
+        )
+
+
+@dataclass(frozen=True)
+class NormalEquations:
+    """Ridge regression with all rows summed up: ``(matrix + alpha I) coefficients = right``.
+
+    Attributes
+    ----------
+    matrix : array of shape (n_components, n_components)
+        The upper triangle, in Fortran order. Solvers may write on it.
+    right : array of shape (n_components, n_outputs)
+    squares : array of shape (n_outputs,)
+        Sums of squares of the targets, about the mean if there is an intercept.
+    weight : float
+    feature_means : array of shape (n_components,)
+        Zeros without an intercept.
+    target_means : array of shape (n_outputs,)
+        The intercept where all features are at their means.
+    degrees : float
+        How many degrees of freedom the rows have beside the intercept.
+    """
+
+    matrix: Float64Array
+    right: Float64Array
+    squares: Float64Array
+    weight: float
+    feature_means: Float64Array
+    target_means: Float64Array
+    degrees: float
+
+
+def rows_per_block(n_columns: int, dtype: Any) -> int:
+    """Return how many rows to multiply at once."""
+    rows = BYTES_PER_BLOCK // (n_columns * np.dtype(dtype).itemsize)
+    return int(np.clip(rows, *ROWS_PER_BLOCK))
+
+
+class Accumulator:
+    """Adds blocks of rows to moments, through buffers that it reuses.
+
+    Parameters
+    ----------
+    features : QuadratureFeatures
+        A fitted map.
+    moments : Moments
+        Where to begin. Its array is written on.
+    dtype : dtype
+        Of products within a block. Blocks are added up in float64.
+    """
+
+    def __init__(self, features: QuadratureFeatures, moments: Moments, dtype: Any) -> None:
+        self.features = features
+        self.moments = moments
+        self.dtype = np.dtype(dtype)
+        self.rows_per_block = rows_per_block(len(moments.products), dtype)
+        self._buffers: dict[tuple[str, Any], Array] = {}
+
+    def add(self, X: Any, Y: Float64Array, weights: Float64Array | None) -> None:
+        """Add rows: at most ``rows_per_block`` of validated ones."""
+        moments = self.moments
+        n_rows, d = X.shape[0], moments.n_components
+        if n_rows == 0:
+            return
+        dtype = self.dtype if n_rows >= FEW_ROWS else np.dtype(np.float64)
+        block = self._buffer("block", (n_rows, len(moments.products)), dtype)
+        self._write_features(X, block[:, :d])
+        # In float64 as far as it is cheap.
+        targets = np.ones((n_rows, moments.n_outputs + 1))
+        np.subtract(Y, moments.shift, out=targets[:, :-1])
+        if weights is not None:
+            roots = np.sqrt(weights)[:, None]
+            targets *= roots
+            block[:, :d] *= roots.astype(dtype)
+        block[:, d:] = targets
+        self._add_products(block)
+        corner = np.einsum("ij,ik->jk", targets, targets, optimize=False)
+        moments.products[d:, d:] += np.triu(corner)
+        self.moments = replace(moments, n_rows=moments.n_rows + n_rows)
+
+    def _write_features(self, X: Any, out: Array) -> None:
+        """Write features made in the dtype of the rows, which knows how precise they are."""
+        if X.dtype == out.dtype:
+            self.features._write(X, out)
+            return
+        made = self._buffer("made", (ROWS_PER_CAST, out.shape[1]), X.dtype)
+        for start in range(0, len(out), ROWS_PER_CAST):
+            rows = slice(start, min(start + ROWS_PER_CAST, len(out)))
+            part = made[: rows.stop - start]
+            self.features._write(X[rows], part)
+            out[rows] = part
+
+    def _add_products(self, block: Array) -> None:
+        """Add the products of the columns of a block, but for those of targets."""
+        products, d = self.moments.products, self.moments.n_components
+        multiply = blas.ssyrk if block.dtype == np.float32 else blas.dsyrk
+        result = self._buffer("products", products.shape, block.dtype, order="F")
+        # Its transpose is what Fortran takes for the matrix; the upper triangle is written.
+        found = multiply(1.0, block.T, beta=0.0, c=result, overwrite_c=1)
+        assert np.shares_memory(found, result)  # or else memory would be twice what it should
+        products[:, :d] += result[:, :d]
+        products[:d, d:] += result[:d, d:]
+
+    def _buffer(self, name: str, shape: tuple[int, int], dtype: Any, order: Any = "C") -> Array:
+        """Return an array of this shape, at the beginning of one that is kept."""
+        size = shape[0] * shape[1]
+        kept = self._buffers.get((name, dtype))
+        if kept is None or kept.size < size:
+            # Zeros, since of a symmetric matrix only half is written.
+            kept = self._buffers[name, dtype] = np.zeros(size, dtype=dtype)
+        return kept[:size].reshape(shape, order=order)

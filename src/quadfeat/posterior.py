@@ -1,0 +1,346 @@
+r"""Ridge regression as a Gaussian process: coefficients, evidence, variances, and paths of alphas.
+
+Targets are :math:`y = b + Z \beta + \varepsilon` with :math:`\beta \sim N(0, s^2 I)`,
+:math:`\varepsilon \sim N(0, \alpha s^2 I)` and a flat prior of the intercept :math:`b`, if there is
+one. With centred moments :math:`A = Z^\top Z`, :math:`r = Z^\top y` and :math:`n` degrees of
+freedom the mean of the coefficients is :math:`(A + \alpha I)^{-1} r`, and with :math:`q = (y^\top y
+- r^\top (A + \alpha I)^{-1} r) / \alpha` the evidence is
+
+.. math::
+
+    \log p(y) = -\frac{1}{2} \left[n \log(2 \pi s^2) + \frac{q}{s^2} + (n - D) \log \alpha
+    + \log |A + \alpha I| \right],
+
+which is largest for :math:`s^2 = q / n`: the signal variance is profiled out. Each output has its
+own; alpha is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg, optimize
+from scipy.linalg import lapack
+
+from quadfeat._validation import Array, Float64Array
+from quadfeat.moments import Moments, NormalEquations
+
+__all__ = ["AlphaPath"]
+
+# The alphas that are tried if the user gives none: from the largest eigenvalue down to what
+# rounding of products leaves of the smallest ones.
+N_ALPHAS = 31
+SMALLEST_ALPHA = {"float32": 1e-8, "float64": 1e-12}
+
+# A variance of the targets that is explained to rounding is taken for this part of it.
+LEAST_UNEXPLAINED = 1e-14
+
+# Rows of the right-hand side that are solved for at once.
+ROWS_PER_SOLVE = 1024
+
+
+@dataclass(frozen=True)
+class AlphaPath:
+    """Criteria for a path of alphas.
+
+    Attributes
+    ----------
+    alphas : array of shape (n_alphas,)
+        Ascending.
+    gcv : array of shape (n_alphas,)
+        Generalised cross-validation: an estimate of the mean squared error of new rows.
+    log_evidence : array of shape (n_alphas,)
+        Log marginal likelihood, summed over outputs.
+    loo : array of shape (n_alphas,) or None
+        Mean squared error of each row when left out, exactly; only with ``alpha="loo"``.
+    """
+
+    alphas: Float64Array
+    gcv: Float64Array
+    log_evidence: Float64Array
+    loo: Float64Array | None = None
+
+
+@dataclass(frozen=True)
+class RidgeProblem:
+    """What coefficients are sought for.
+
+    Attributes
+    ----------
+    moments : Moments
+    intercept : bool
+    transform : array of shape (n_outputs + 1, n_targets) or None
+        Makes the targets of the outputs and 1; None where they are the same.
+    """
+
+    moments: Moments
+    intercept: bool
+    transform: Float64Array | None = None
+
+    def equations(self) -> NormalEquations:
+        """Return the normal equations, in arrays of their own."""
+        return self.moments.normal_equations(intercept=self.intercept, transform=self.transform)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What the rows tell about the coefficients, for one alpha.
+
+    Attributes
+    ----------
+    coefficients : array of shape (n_components, n_outputs)
+    intercept : array of shape (n_outputs,)
+    alpha : float
+    log_evidence : float
+        Summed over outputs.
+    signal_variance : array of shape (n_outputs,)
+    problem : RidgeProblem
+        For the factor that variances need.
+    path : AlphaPath or None
+        Of the alphas among which this one was chosen.
+    """
+
+    coefficients: Float64Array
+    intercept: Float64Array
+    alpha: float
+    log_evidence: float
+    signal_variance: Float64Array
+    problem: RidgeProblem
+    path: AlphaPath | None = None
+
+    @property
+    def noise_variance(self) -> Float64Array:
+        """Variance of the noise of each output."""
+        return self.alpha * self.signal_variance
+
+    @cached_property
+    def _factor(self) -> tuple[Float64Array, NormalEquations]:
+        equations = self.problem.equations()
+        return cholesky(equations.matrix, self.alpha), equations
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What can be computed again is not worth pickling.
+        return {name: value for name, value in vars(self).items() if name != "_factor"}
+
+    def leverage(self, Z: Array) -> Float64Array:
+        """Return the variance of the mean at rows of features, in units of the noise variance."""
+        factor, equations = self._factor
+        # An intercept is known no better than the mean of the targets.
+        intercept = 1.0 / equations.weight if equations.degrees < equations.weight else 0.0
+        result = np.empty(len(Z))
+        for start in range(0, len(Z), ROWS_PER_SOLVE):
+            rows = slice(start, start + ROWS_PER_SOLVE)
+            centred = (Z[rows] - equations.feature_means).T
+            half = linalg.solve_triangular(
+                factor, centred, trans="T", overwrite_b=True, check_finite=False
+            )
+            result[rows] = np.einsum("ij,ij->j", half, half) + intercept
+        return result
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> tuple[Float64Array, Float64Array]:
+        """Return coefficients, shape (n_components, n_outputs, n_draws), and intercepts."""
+        factor, equations = self._factor
+        shape = (*self.coefficients.shape, n_draws)
+        noise = rng.standard_normal((shape[0], shape[1] * n_draws))
+        deviations = np.sqrt(self.noise_variance)[:, None]
+        steps = linalg.solve_triangular(factor, noise, check_finite=False).reshape(shape)
+        steps *= deviations
+        intercepts = np.repeat(self.intercept[:, None], n_draws, axis=1)
+        if equations.degrees < equations.weight:  # there is an intercept
+            at_means = rng.standard_normal((shape[1], n_draws)) / np.sqrt(equations.weight)
+            intercepts += at_means * deviations
+            intercepts -= np.einsum("i,ijk->jk", equations.feature_means, steps)
+        return self.coefficients[:, :, None] + steps, intercepts
+
+
+def cholesky(matrix: Float64Array, alpha: float) -> Float64Array:
+    """Return the upper factor of ``matrix + alpha I``, written over the matrix."""
+    diagonal = np.einsum("ii->i", matrix)
+    diagonal += alpha
+    factor, info = lapack.dpotrf(matrix, lower=0, clean=0, overwrite_a=1)
+    if info != 0:
+        raise ValueError(
+            f"alpha={alpha:.3g} is too small for these features: their products are not positive "
+            "definite to rounding. Give a larger alpha, or gram_dtype='float64'."
+        )
+    return np.asarray(factor)
+
+
+def solve(problem: RidgeProblem, alpha: float) -> Posterior:
+    """Return the posterior for one alpha, by a Cholesky factor."""
+    system = problem.equations()
+    factor = cholesky(system.matrix, alpha)
+    coefficients = linalg.cho_solve((factor, False), system.right, check_finite=False)
+    log_determinant = 2.0 * float(np.log(np.diagonal(factor)).sum())
+    explained = np.einsum("ij,ij->j", system.right, coefficients)
+    return _posterior(system, problem, alpha, coefficients, explained, log_determinant)
+
+
+def _posterior(
+    system: NormalEquations,
+    problem: RidgeProblem,
+    alpha: float,
+    coefficients: Float64Array,
+    explained: Float64Array,
+    log_determinant: float,
+    path: AlphaPath | None = None,
+) -> Posterior:
+    evidence, variance = _log_evidence(
+        system, np.array([alpha]), explained[None], np.array([log_determinant])
+    )
+    intercept = system.target_means - np.einsum("i,ij->j", system.feature_means, coefficients)
+    return Posterior(coefficients, intercept, alpha, float(evidence[0]), variance[0], problem, path)
+
+
+def _log_evidence(
+    system: NormalEquations,
+    alphas: Float64Array,
+    explained: Float64Array,
+    log_determinants: Float64Array,
+) -> tuple[Float64Array, Float64Array]:
+    """Return the evidence for each alpha, and the signal variance of each output.
+
+    ``explained``, of shape (n_alphas, n_outputs), are the quadratic forms ``r' (A + alpha I)^-1
+    r``.
+    """
+    unexplained = np.maximum(
+        system.squares - explained, LEAST_UNEXPLAINED * np.maximum(system.squares, 1e-300)
+    )
+    n = max(system.degrees, np.finfo(np.float64).tiny)
+    variance = unexplained / alphas[:, None] / n
+    of_alpha = (system.degrees - len(system.matrix)) * np.log(alphas) + log_determinants
+    terms = system.degrees * (np.log(2.0 * np.pi * variance) + 1.0) + of_alpha[:, None]
+    return -0.5 * terms.sum(axis=1), variance
+
+
+@dataclass(frozen=True)
+class Spectral:
+    """The normal equations in the basis of their eigenvectors, where any alpha is cheap."""
+
+    system: NormalEquations  # whose matrix is no more
+    values: Float64Array
+    vectors: Float64Array
+    right: Float64Array  # (n_components, n_outputs)
+
+    @classmethod
+    def of(cls, system: NormalEquations) -> Spectral:
+        """Decompose a system, writing on its matrix."""
+        values, vectors = linalg.eigh(
+            system.matrix, lower=False, overwrite_a=True, check_finite=False, driver="evd"
+        )
+        return cls(system, np.maximum(values, 0.0), vectors, vectors.T @ system.right)
+
+    def default_alphas(self, dtype: Any) -> Float64Array:
+        """Return alphas that cover what may be best."""
+        largest = float(self.values[-1]) or 1.0
+        return np.geomspace(SMALLEST_ALPHA[np.dtype(dtype).name], 1.0, N_ALPHAS) * largest
+
+    def path(self, alphas: Float64Array) -> AlphaPath:
+        """Return GCV and evidence for each alpha."""
+        system, shrunk = self.system, 1.0 / (self.values + alphas[:, None])
+        explained = shrunk @ self.right**2
+        # Residuals are alpha times the dual coefficients.
+        residual = system.squares - explained - alphas[:, None] * (shrunk**2 @ self.right**2)
+        residual = np.maximum(residual, LEAST_UNEXPLAINED * system.squares).sum(axis=1)
+        left = system.degrees - (self.values * shrunk).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gcv = system.weight * residual / left**2
+        gcv = np.where(left > 0, gcv, np.inf)
+        log_determinants = -np.log(shrunk).sum(axis=1)
+        evidence, _ = _log_evidence(system, alphas, explained, log_determinants)
+        return AlphaPath(alphas, gcv, evidence)
+
+    def refined(self, path: AlphaPath, criterion: str) -> float:
+        """Return the best alpha by a criterion, between those of the path too."""
+
+        def cost(log_alpha: float) -> float:
+            return _costs(self.path(np.exp([log_alpha])), criterion)[0]
+
+        best = int(np.argmin(_costs(path, criterion)))
+        around = np.log(path.alphas[[max(best - 1, 0), min(best + 1, len(path.alphas) - 1)]])
+        found = optimize.minimize_scalar(cost, bounds=tuple(around), method="bounded")
+        better = found.fun < _costs(path, criterion)[best]
+        return float(np.exp(found.x)) if better else float(path.alphas[best])
+
+    def leave_one_out(
+        self, alphas: Float64Array, blocks: Iterable[tuple[Array, Float64Array, Any]]
+    ) -> Float64Array:
+        """Return the mean squared error of rows left out, for each alpha.
+
+        ``blocks`` are features, targets and weights of all rows once more. A row that counts
+        several times is left out once, so that weights are as good as copies.
+        """
+        system = self.system
+        shrunk = 1.0 / (self.values[:, None] + alphas)
+        intercept = 1.0 / system.weight if system.degrees < system.weight else 0.0
+        total = np.zeros(len(alphas))
+        vectors = None
+        for Z, Y, weights in blocks:
+            if vectors is None:
+                vectors = self.vectors.astype(Z.dtype, copy=False)
+                means = system.feature_means.astype(Z.dtype)
+            turned = (Z - means) @ vectors
+            leverage = (turned**2) @ shrunk + intercept
+            counts = np.ones(len(Z)) if weights is None else weights
+            for output, target in enumerate(Y.T):
+                fitted = turned @ (shrunk * self.right[:, output, None])
+                residual = (target - system.target_means[output])[:, None] - fitted
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    left_out = residual / (1.0 - leverage)
+                total += counts @ np.where(leverage < 1.0, left_out**2, np.inf)
+        return total / (system.weight * system.right.shape[1])
+
+    def posterior(self, alpha: float, problem: RidgeProblem, path: AlphaPath) -> Posterior:
+        """Return the posterior for an alpha."""
+        shrunk = 1.0 / (self.values + alpha)
+        coefficients = self.vectors @ (shrunk[:, None] * self.right)
+        explained = shrunk @ self.right**2
+        log_determinant = -float(np.log(shrunk).sum())
+        return _posterior(
+            self.system, problem, alpha, coefficients, explained, log_determinant, path
+        )
+
+
+def _costs(path: AlphaPath, criterion: str) -> Float64Array:
+    """Return what is to be as small as possible, for each alpha."""
+    if criterion == "loo":
+        assert path.loo is not None
+        return path.loo
+    return path.gcv if criterion == "gcv" else -path.log_evidence
+
+
+def choose_alpha(
+    problem: RidgeProblem,
+    criterion: str,
+    alphas: Float64Array | None,
+    dtype: Any,
+    again: Callable[[], Iterable[tuple[Array, Float64Array, Any]]] | None = None,
+) -> Posterior:
+    """Return the posterior for the best alpha.
+
+    Parameters
+    ----------
+    problem : RidgeProblem
+    criterion : {"gcv", "evidence", "loo"}
+    alphas : array or None
+        All that is tried; None for a path that covers what may be best, and what is between.
+    dtype : dtype
+        In which products were computed.
+    again : callable
+        Returns features, targets and weights of all rows once more, for ``"loo"``.
+    """
+    spectral = Spectral.of(problem.equations())
+    tried = spectral.default_alphas(dtype) if alphas is None else np.sort(alphas)
+    path = spectral.path(tried)
+    if criterion == "loo":
+        assert again is not None
+        path = replace(path, loo=spectral.leave_one_out(tried, again()))
+    if alphas is None and criterion != "loo":
+        best = spectral.refined(path, criterion)
+    else:
+        best = float(path.alphas[int(np.argmin(_costs(path, criterion)))])
+    return spectral.posterior(best, problem, path)
