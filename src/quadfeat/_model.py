@@ -399,7 +399,7 @@ class QuadratureModel(BaseEstimator):
             kernel,
             chosen.rows[:, :d],
             chosen.rows[:, d:],
-            chosen.weights,
+            chosen.weights / chosen.weights.mean(),  # as many rows as there are, not as copies
             each=self.lengthscales == "ard",
         )
         return learnt.kernel
