@@ -208,7 +208,8 @@ def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selec
     rng : numpy.random.Generator
         For trials.
     """
-    sample = sample.first(max(FEWEST_ROWS, ENTRIES_OF_SAMPLE // n_components))
+    if sample.d <= QUASI_UP_TO:  # there are many rules to try; of others, all rows can be afforded
+        sample = sample.first(max(FEWEST_ROWS, ENTRIES_OF_SAMPLE // n_components))
     candidates = list(_closed_forms(sample, n_components))
     candidates += _trials(sample, n_components, candidates, rng)
     ordered = tuple(sorted(candidates, key=lambda candidate: candidate.error))
