@@ -7,10 +7,12 @@ kept is a :class:`quadfeat.summaries.Summary`, whose size does not depend on the
 from __future__ import annotations
 
 import copy
+import os
+import re
 import sys
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -19,13 +21,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
 from quadfeat import conjugate, lengthscales, posterior
 from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array
-from quadfeat.blocks import Block, Source, Validated, is_stream
+from quadfeat.blocks import Block, Source, Validated, is_dask, is_stream
 from quadfeat.checkpoints import Checkpoint
 from quadfeat.features import QuadratureFeatures
 from quadfeat.kernels import Kernel, as_kernel
@@ -52,6 +55,9 @@ MAX_ITER = 500
 
 # Rows on which lengthscales are learnt.
 LENGTHSCALE_ROWS = 1000
+
+# Rows among which those are looked for at once.
+ROWS_PER_SAMPLE = 8192
 
 # Rows that tell a checkpoint whether it is about the same data.
 IDENTITY_ROWS = 1000
@@ -82,7 +88,7 @@ class Penalty:
                 f"alphas={alphas!r} has nothing to act on, since alpha={alpha!r} is given: use "
                 "alpha='gcv', 'loo' or 'evidence' to choose among them."
             )
-        if np.ndim(alpha) > 0:
+        if isinstance(alpha, (list, tuple)) or np.ndim(alpha) > 0:
             return cls(None, "gcv", _check_alphas(alpha, "alpha"))
         return cls(check.check_positive(alpha, "alpha"))
 
@@ -114,12 +120,12 @@ class Solution:
         """The coefficients and what is known about them."""
         return self.solve()
 
-    def solve(self, again: Any = None) -> Posterior:
-        """Solve the normal equations; ``again`` is for leaving one out."""
+    def solve(self, left_out: Any = None) -> Posterior:
+        """Solve the normal equations; ``left_out`` is that of ``posterior.choose_alpha``."""
         if self.penalty.alpha is not None:
             return posterior.solve(self.problem, self.penalty.alpha)
         return posterior.choose_alpha(
-            self.problem, self.penalty.criterion, self.penalty.alphas, self.dtype, again
+            self.problem, self.penalty.criterion, self.penalty.alphas, self.dtype, left_out
         )
 
     @property
@@ -144,6 +150,15 @@ class IterativeSolution:
     error: float
 
 
+@dataclass(frozen=True)
+class Coefficients:
+    """What it takes of a solution to predict."""
+
+    coefficients: Float64Array
+    intercept: Float64Array
+    temperature: float | None = None
+
+
 class QuadratureModel(BaseEstimator):
     """What regression and classification have in common."""
 
@@ -159,7 +174,7 @@ class QuadratureModel(BaseEstimator):
         lengthscales: str | None = None,
         fit_intercept: bool = True,
         solver: str = "auto",
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         max_iter: int | None = None,
         gram_dtype: str = "float32",
         random_state: Any = None,
@@ -266,8 +281,11 @@ class QuadratureModel(BaseEstimator):
         }
         return draft
 
-    def _validated(self, X: Any, y: Any, sample_weight: Any = None) -> Block:
-        """Return a batch as a block; the first one decides about the columns."""
+    def _validated(self, X: Any, y: Any, sample_weight: Any = None, *, part: bool = False) -> Block:
+        """Return a batch as a block; the first one decides about the columns.
+
+        Of a part of the rows all weights may be zero.
+        """
         X, y = validate_data(
             self,
             X,
@@ -279,7 +297,11 @@ class QuadratureModel(BaseEstimator):
             **self._target_checks,
         )
         y = self._checked_targets(y)
-        weights = None if sample_weight is None else check.check_weights(sample_weight, X)
+        weights = None
+        if sample_weight is not None:
+            # Later batches, and parts of a table, may as well not be there.
+            part = part or hasattr(self, "features_")
+            weights = check.check_weights(sample_weight, X, part=part)
         return Block(check.without_duplicates(X), y, weights)
 
     _target_checks: dict[str, Any] = {}  # noqa: RUF012
@@ -287,6 +309,11 @@ class QuadratureModel(BaseEstimator):
     def _check_parameters(self) -> None:
         """Complain about parameters before any work."""
         penalty = Penalty.of(self.alpha, self.alphas)
+        if str(self.n_components) == "auto":
+            raise ValueError(
+                "n_components='auto' is for the map, which has a tol of its own: give "
+                "features=QuadratureFeatures(n_components='auto', tol=0.05), or a number."
+            )
         check.check_choice(self.solver, "solver", SOLVERS)
         check.check_choice(self.gram_dtype, "gram_dtype", GRAM_DTYPES)
         check.check_flag(self.fit_intercept, "fit_intercept")
@@ -300,6 +327,11 @@ class QuadratureModel(BaseEstimator):
                 f"alpha={self.alpha!r} cannot be chosen by solver='cg', which knows no "
                 "eigenvalues: give a number, or use solver='normal'."
             )
+        if self.checkpoint is not None and not isinstance(self.checkpoint, (str, os.PathLike)):
+            raise TypeError(
+                f"checkpoint={self.checkpoint!r} is not valid: give the path of a file, or None."
+            )
+        check.check_n_jobs(self.n_jobs)
         if self.features is not None:
             defaults = {"kernel": "gaussian", "n_components": 1024, "rule": "auto"}
             for name, default in (defaults | {"lengthscales": None}).items():
@@ -338,63 +370,98 @@ class QuadratureModel(BaseEstimator):
     def _identity(self, source: Source, first: Block) -> dict[str, Any]:
         """Return what tells this fit from others."""
         parameters = {
-            name: check.one_line(value)
+            # Where an object is in memory has no part in what it is.
+            name: re.sub(r" at 0x[0-9A-Fa-f]+", "", check.one_line(value))
             for name, value in self.get_params().items()
             if name not in NOT_IDENTITY
         }
+        given = self._given_features()
         rows = first.part(slice(IDENTITY_ROWS))
         return {
             "class": type(self).__name__,
             "parameters": parameters,
+            "map": given.fingerprint() if given and given.__sklearn_is_fitted__() else None,
             "number of rows": source.n_rows,
             "beginning of X": int(np.bitwise_xor.reduce(row_keys(rows.X))),
             "beginning of y": [str(value) for value in np.ravel(rows.y)[:IDENTITY_ROWS]],
+            "beginning of sample_weight": None if rows.weights is None else rows.weights.tolist(),
         }
 
-    def _fitted_features(self, first: Block) -> QuadratureFeatures:
-        """Return the map: a fitted one that was given, or one that is fitted to a block."""
+    def _given_features(self) -> QuadratureFeatures | None:
+        """Return the map that was given, fitted or not."""
         given = self.features
         if isinstance(given, FrozenEstimator):
             given = given.estimator
-        if given is not None and not isinstance(given, QuadratureFeatures):
+        if given is None:
+            return None
+        if not isinstance(given, QuadratureFeatures):
             raise TypeError(
                 f"features={check.one_line(given)} is not valid: give a QuadratureFeatures, fitted "
                 "or not."
             )
-        if given is not None and given.__sklearn_is_fitted__():
-            if given.n_features_in_ != first.X.shape[1]:
-                raise ValueError(
-                    f"features was fitted to {given.n_features_in_} columns, and X has "
-                    f"{first.X.shape[1]}: fit it to data with the columns of X."
-                )
-            features = copy.copy(given)
-            if self.n_jobs is not None:
-                features.n_jobs = self.n_jobs
+        return given
+
+    def _fitted_features(self, first: Block) -> QuadratureFeatures:
+        """Return the map: a fitted one that was given, or one that is fitted to a block."""
+        features = self._usable_features(first.X.shape[1])
+        if features is None:
+            features = self._new_features(self._kernel(first))
+        if features.__sklearn_is_fitted__():
             return features
-        if given is not None:
-            features = clone(given)
-        else:
-            features = QuadratureFeatures(
-                self._kernel(first),
-                n_components=self.n_components,
-                rule=self.rule,
-                random_state=self.random_state,
-                n_jobs=self.n_jobs,
-            )
         return features.fit(first.X, sample_weight=first.weights)
+
+    def _usable_features(self, n_columns: int) -> QuadratureFeatures | None:
+        """Return the map that was given, if there is one: fitted as it is, or a clone."""
+        given = self._given_features()
+        if given is None:
+            return None
+        if not given.__sklearn_is_fitted__():
+            unfitted: QuadratureFeatures = clone(given)
+            return unfitted
+        if given.n_features_in_ != n_columns:
+            raise ValueError(
+                f"features was fitted to {given.n_features_in_} columns, and X has {n_columns}: "
+                "fit it to data with the columns of X."
+            )
+        features = copy.copy(given)
+        if self.n_jobs is not None:
+            features.n_jobs = self.n_jobs
+        return features
+
+    def _new_features(self, kernel: Kernel | str) -> QuadratureFeatures:
+        """Return a map that is not fitted."""
+        return QuadratureFeatures(
+            kernel,
+            n_components=self.n_components,
+            rule=self.rule,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        )
 
     def _kernel(self, first: Block) -> Kernel | str:
         """Return the kernel, with lengthscales that were learnt if that is wanted."""
         if self.lengthscales is None:
             return self.kernel
         kernel = as_kernel(self.kernel).resolve(first.X, first.weights)
-        targets = self._targets(first.y, None)
-        if sparse.issparse(first.X):
-            table = sparse.hstack([first.X, targets], format="csr")
-        else:
-            table = np.hstack([first.X, targets])
-        chosen = RowSample.of(table, LENGTHSCALE_ROWS, first.weights)
-        d = first.X.shape[1]
+        return self._learnt_kernel(kernel, self._telling_rows(first, None), first.X.shape[1])
+
+    def _telling_rows(self, block: Block, summary: Summary | None) -> RowSample:
+        """Return rows of which to learn lengthscales, with targets as their last columns."""
+        targets = self._targets(block.y, summary)
+        chosen = None
+        for rows in gen_batches(block.X.shape[0], ROWS_PER_SAMPLE):  # no copy of the whole table
+            if sparse.issparse(block.X):
+                table = sparse.hstack([block.X[rows], targets[rows]], format="csr")
+            else:
+                table = np.hstack([block.X[rows], targets[rows]])
+            weights = None if block.weights is None else block.weights[rows]
+            sample = RowSample.of(table, LENGTHSCALE_ROWS, weights)
+            chosen = sample if chosen is None else chosen.merged(sample)
+        assert chosen is not None
+        return chosen
+
+    def _learnt_kernel(self, kernel: Kernel, chosen: RowSample, d: int) -> Kernel:
+        """Return a kernel with lengthscales that were learnt."""
         learnt = lengthscales.learn(
             kernel,
             chosen.rows[:, :d],
@@ -418,27 +485,37 @@ class QuadratureModel(BaseEstimator):
             summary, n_done = state["summary"], state["n_done"]
         else:
             summary, n_done = self._start(first, self.features_.n_components_), 0
+        # The rows that are done end a block only if all blocks are cut as they were.
+        width = len(summary.moments.products)
+        size = state["size"] if state else rows_per_block(width, self.gram_dtype)
         progress = Progress(bool(self.verbose), "fit", source.n_rows)
         progress.start_at(n_done)
 
         def keep(summary: Summary, n_rows: int) -> None:
             progress.add(n_rows)
-            state = {"features": self.features_, "summary": summary, "n_done": progress.rows}
-            checkpoint.offer(state)
+            state = {"summary": summary, "n_done": progress.rows, "size": size}
+            checkpoint.offer({"features": self.features_, **state})
 
-        summary = self._summed(source, summary, n_done, keep)
+        summary = self._summed(source, summary, n_done, keep, size)
         progress.finish()
         self._adopt(summary)
         solution = self._solution
         if penalty.criterion == "loo" and penalty.alpha is None:
-            solution.posterior = solution.solve(lambda: self._once_more(source))
+            solution.posterior = solution.solve(
+                lambda spectral, alphas: spectral.leave_one_out(
+                    alphas, self._once_more(source, summary)
+                )
+            )
         solution.coefficients  # noqa: B018  # errors belong into fit
 
-    def _summed(self, source: Source, summary: Summary, n_done: int, keep: Any) -> Summary:
+    def _summed(
+        self, source: Source, summary: Summary, n_done: int, keep: Any, size: int | None = None
+    ) -> Summary:
         """Return a summary with the rows of a source added. The given one is written on."""
         accumulator = None
-        width = summary.moments.n_components + summary.moments.n_outputs
-        for block in source.blocks(rows_per_block(width, self.gram_dtype), n_done):
+        if size is None:
+            size = rows_per_block(len(summary.moments.products), self.gram_dtype)
+        for block in source.blocks(size, n_done):
             prepared = self._prepared(summary, block)
             if accumulator is None or prepared.classes is not summary.classes:
                 accumulator = Accumulator(self.features_, prepared.moments, self.gram_dtype)
@@ -467,9 +544,10 @@ class QuadratureModel(BaseEstimator):
             return targets
         return np.asarray(np.einsum("ij,jk->ik", targets, transform[:-1]) + transform[-1])
 
-    def _once_more(self, source: Source) -> Iterator[tuple[Array, Float64Array, Any]]:
+    def _once_more(
+        self, source: Source, summary: Summary
+    ) -> Iterator[tuple[Array, Float64Array, Any]]:
         """Yield features, targets and weights of all rows."""
-        summary = self._solution.summary
         for block in source.blocks(rows_per_block(self.features_.n_components_, np.float64)):
             Z = self.features_._written(block.X)
             targets = self._final_targets(block.y, summary)
@@ -483,13 +561,27 @@ class QuadratureModel(BaseEstimator):
         for block in source.tables:  # all classes have to be known
             summary = self._prepared(summary, block)
         self._describe(summary)
-        system = LocalSystem(
+        self._iterate(self._system(source.tables, summary), first.X.dtype, checkpoint, state)
+        self._unshift(summary)
+
+    def _target_shift(self, summary: Summary) -> Any:
+        """Return what is left out of the targets: with an intercept, what all have in common."""
+        return summary.moments.shift if self.fit_intercept and summary.classes is None else 0.0
+
+    def _system(self, tables: Iterable[Block], summary: Summary) -> LocalSystem:
+        """Return what multiplies the features of rows that are here, by shifted targets."""
+        shift = self._target_shift(summary)
+        return LocalSystem(
             FeatureProducts(self.features_),
-            lambda: source.tables,
-            lambda block: self._final_targets(block.y, summary),
+            lambda: tables,
+            lambda block: self._final_targets(block.y, summary) - shift,
             lambda block: self._all_weights(block.y, block.weights),
         )
-        self._iterate(system, first.X.dtype, checkpoint, state)
+
+    def _unshift(self, summary: Summary) -> None:
+        """Add to the intercept what was left out of the targets."""
+        intercept = self._solution.intercept + self._target_shift(summary)
+        self._solution = replace(self._solution, intercept=intercept)
 
     def _iterate(
         self, system: System, dtype: Any, checkpoint: Checkpoint, state: dict[str, Any] | None
@@ -566,6 +658,7 @@ class QuadratureModel(BaseEstimator):
         if block.X.shape[0] <= rows_per_block(width, self.gram_dtype):
             summary = draft._summed(source, summary, 0, lambda *_: None)
         else:  # a block that cannot be added must not leave the others behind
+            summary = draft._prepared(summary, block)
             part = draft._start(block, draft.features_.n_components_, **start)
             summary = summary.merged(draft._summed(source, part, 0, lambda *_: None))
         draft._adopt(summary)
@@ -591,6 +684,11 @@ class QuadratureModel(BaseEstimator):
                 f"other={check.one_line(other)} is not valid: give a fitted {type(self).__name__}."
             )
         check_is_fitted(other)
+        if Penalty.of(self.alpha, self.alphas).criterion == "loo":
+            raise ValueError(
+                "alpha='loo' goes over all rows a second time, and merge has none of them: use "
+                "alpha='gcv' or 'evidence'."
+            )
         for name, model in (("this model", self), ("the other model", other)):
             if isinstance(model._solution, IterativeSolution):
                 raise ValueError(
@@ -675,8 +773,3 @@ class QuadratureModel(BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def is_dask(X: Any) -> bool:
-    """Return whether this is a collection of Dask's, without importing it."""
-    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight
 
 Array = NDArray[Any]
@@ -51,16 +51,25 @@ def check_pair(X: Any, Y: Any | None) -> tuple[Any, Any, Any]:
     return X, Y, np.result_type(X.dtype, Y.dtype)
 
 
-def check_weights(sample_weight: Any, X: Any) -> Float64Array:
-    """Return a weight >= 0 for each row of ``X``, not all of them zero."""
-    weights: Float64Array = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-    if not weights.any():
+def check_weights(sample_weight: Any, X: Any, *, part: bool = False) -> Float64Array:
+    """Return a weight >= 0 for each row of ``X``, not all of them zero, unless it is a part."""
+    given = np.asarray(sample_weight)
+    if given.ndim == 1 and not given.any():  # which scikit-learn refuses
+        check_consistent_length(given, X)
+        weights = np.zeros(len(given))
+    else:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not part:
+        check_any_weight(float(weights.max()))
+    return weights
+
+
+def check_any_weight(weight: float) -> None:
+    """Complain if no row has a weight: neither the sum of weights nor the largest is positive."""
+    if not weight > 0:
         raise ValueError(
             "sample_weight is zero for every row: give a positive weight to at least one."
         )
-    return weights
 
 
 def to_dense_float64(X: Any) -> Float64Array:

@@ -79,9 +79,14 @@ class Source:
 def is_stream(X: Any) -> bool:
     """Return whether this is something that yields blocks, rather than a table."""
     if isinstance(X, (list, tuple)):
-        return len(X) > 0 and isinstance(X[0], tuple) and hasattr(X[0][0], "shape")
+        return len(X) > 0 and isinstance(X[0], tuple) and hasattr(next(iter(X[0]), None), "shape")
     tabular = hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__")
     return isinstance(X, Iterable) and not tabular and not isinstance(X, (str, bytes, dict))
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether this is a collection of Dask's, without importing it."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
 class Validated:

@@ -20,7 +20,7 @@ INVERSE_TEMPERATURES = (1e-3, 1e3)
 
 
 def left_out_decisions(
-    posterior: Posterior, Z: Float64Array, targets: Float64Array
+    posterior: Posterior, Z: Float64Array, targets: Float64Array, amounts: Float64Array
 ) -> Float64Array:
     """Return the decisions on rows of training as if each had been left out, exactly.
 
@@ -30,9 +30,11 @@ def left_out_decisions(
     Z : array of shape (n_rows, n_components)
         Features of the rows.
     targets : array of shape (n_rows, n_outputs)
+    amounts : array of shape (n_rows,)
+        With which weight each row is left out.
     """
     fitted = Z @ posterior.coefficients + posterior.intercept
-    left = 1.0 - posterior.leverage(Z)[:, None]
+    left = 1.0 - (amounts * posterior.leverage(Z))[:, None]
     # A row that determines the fit by itself tells nothing about others.
     return np.where(left > 1e-10, targets - (targets - fitted) / np.maximum(left, 1e-10), 0.0)
 

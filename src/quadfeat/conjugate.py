@@ -139,6 +139,8 @@ def advance(
     """
     alpha = state.approximation.alpha
     safe = np.where(scales > 0, scales, 1.0)
+    if state.errors and state.errors[-1] <= tol:
+        return True
     while state.directions.shape[1] and state.n_iter < max_iter:
         images = multiply(state.directions) + alpha * state.directions
         energy = state.directions.T @ images

@@ -20,6 +20,7 @@ from quadfeat._core import CompiledMap, compile_map, farthest, largest_magnitude
 from quadfeat._random import child, generator
 from quadfeat._validation import Array
 from quadfeat.accuracy import KernelError
+from quadfeat.blocks import is_dask
 from quadfeat.budget import Select
 from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.nodes import Nodes
@@ -201,7 +202,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             What a kernel with ``"scale"`` looks at; ``rule="auto"`` and ``approximation_error_``
-            look at a sample of it.
+            look at a sample of it. Of Dask arrays and data frames a sample is gathered.
         y : ignored
             There for pipelines.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -213,6 +214,10 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         QuadratureFeatures
             The fitted map.
         """
+        if is_dask(X):
+            from quadfeat import distributed
+
+            return distributed.fit_map(self, X, sample_weight)
         table = check.without_duplicates(
             check_array(
                 X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, estimator=self, input_name="X"
@@ -335,7 +340,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             f"{self.why_}{said}"
         )
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Return the features.
 
         Parameters
@@ -345,8 +350,12 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            float32 for float32 input, otherwise float64.
+            float32 for float32 input, otherwise float64. A Dask array for Dask's collections.
         """
+        if is_dask(X):
+            from quadfeat import distributed
+
+            return distributed.transform(self, X)
         return self._features(X)
 
     def approximate_kernel(self, X: Any, Y: Any = None) -> Array:

@@ -8,6 +8,7 @@ become numbers in :meth:`Kernel.resolve`, which ``fit`` of a feature map calls.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from scipy import sparse, special
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
-from sklearn.utils import gen_batches
 
 from quadfeat import _validation as check
 from quadfeat._quadrature import gaussian_product_moments
@@ -50,6 +50,9 @@ DATA_RULES = ("scale", "auto")
 
 # Entries of the data that are looked at at once.
 ENTRIES_PER_BATCH = 2**18
+
+# To which the standard deviation of the data is rounded.
+DEVIATION_BITS = 42
 
 
 class Kernel(BaseEstimator, ABC):
@@ -259,7 +262,9 @@ class Spread:
     def of(cls, X: Any, weights: Float64Array | None = None) -> Spread:
         """Return that of a dense or sparse matrix, whose rows may have weights."""
         spread = cls(0.0, 0.0, 0.0, 0.0)
-        for rows in gen_batches(X.shape[0], max(1, ENTRIES_PER_BATCH // X.shape[1])):
+        size = max(1, ENTRIES_PER_BATCH // X.shape[1])
+        for start in range(0, X.shape[0], size):  # a partition may have no rows
+            rows = slice(start, start + size)
             spread = spread.merged(
                 cls._of_batch(X[rows], None if weights is None else weights[rows])
             )
@@ -267,6 +272,8 @@ class Spread:
 
     @classmethod
     def _of_batch(cls, X: Any, weights: Float64Array | None) -> Spread:
+        if weights is not None and not weights.all():  # such rows must not set the unit
+            X, weights = X[weights > 0], weights[weights > 0]
         counts = np.ones(X.shape[0]) if weights is None else weights
         size, unit = float(counts.sum()) * X.shape[1], check.largest_magnitude(X)
         if unit == 0 or size == 0:
@@ -295,11 +302,15 @@ class Spread:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation; 0 up to rounding."""
+        """The standard deviation to twelve digits; 0 up to rounding."""
         if self.size == 0:
             return 0.0
         deviation = float(np.sqrt(self.squares / self.size))
-        return deviation * self.unit if deviation > 8 * np.finfo(np.float64).eps else 0.0
+        if deviation <= 8 * np.finfo(np.float64).eps:
+            return 0.0
+        # The last bits depend on the order of the rows, and maps are not to.
+        fraction, exponent = math.frexp(deviation * self.unit)
+        return math.ldexp(round(fraction * 2**DEVIATION_BITS), exponent - DEVIATION_BITS)
 
 
 class _Stationary(Kernel):

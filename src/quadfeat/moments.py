@@ -25,6 +25,9 @@ ROWS_PER_BLOCK = (256, 8192)
 # Blocks of fewer rows are multiplied in float64 in any case. Of their time the product is not much.
 FEW_ROWS = 512
 
+# So are targets and roots of weights that are larger, or whose largest is smaller than the inverse.
+USUAL = 1e12
+
 # Rows whose features are made at once where they have to be cast.
 ROWS_PER_CAST = 256
 
@@ -140,6 +143,8 @@ class Moments:
             Targets are ``[Y, 1] @ transform``; by default those that were given.
         """
         d, weight = self.n_components, self.weight
+        if weight == 0:
+            raise ValueError("all rows have weight 0: give a positive weight to at least one.")
         if transform is None:
             transform = np.vstack([np.eye(self.n_outputs), self.shift])
         matrix = np.array(self.products[:d, :d], order="F")
@@ -197,6 +202,12 @@ def rows_per_block(n_columns: int, dtype: Any) -> int:
     return int(np.clip(rows, *ROWS_PER_BLOCK))
 
 
+def _of_usual_size(columns: Float64Array) -> bool:
+    """Return whether products with each of the columns are far from the ends of float32."""
+    largest = np.abs(columns).max(axis=0)
+    return bool(((largest == 0) | ((largest > 1.0 / USUAL) & (largest < USUAL))).all())
+
+
 class Accumulator:
     """Adds blocks of rows to moments, through buffers that it reuses.
 
@@ -223,15 +234,17 @@ class Accumulator:
         n_rows, d = X.shape[0], moments.n_components
         if n_rows == 0:
             return
-        dtype = self.dtype if n_rows >= FEW_ROWS else np.dtype(np.float64)
-        block = self._buffer("block", (n_rows, len(moments.products)), dtype)
-        self._write_features(X, block[:, :d])
         # In float64 as far as it is cheap.
         targets = np.ones((n_rows, moments.n_outputs + 1))
         np.subtract(Y, moments.shift, out=targets[:, :-1])
         if weights is not None:
             roots = np.sqrt(weights)[:, None]
             targets *= roots
+        single = n_rows >= FEW_ROWS and _of_usual_size(targets)
+        dtype = self.dtype if single else np.dtype(np.float64)
+        block = self._buffer("block", (n_rows, len(moments.products)), dtype)
+        self._write_features(X, block[:, :d])
+        if weights is not None:
             block[:, :d] *= roots.astype(dtype)
         block[:, d:] = targets
         self._add_products(block)

@@ -36,6 +36,9 @@ __all__ = ["AlphaPath"]
 N_ALPHAS = 31
 SMALLEST_ALPHA = {"float32": 1e-8, "float64": 1e-12}
 
+# What is left of products that cancel, relative to them.
+ROUNDING = 1e-12
+
 # A variance of the targets that is explained to rounding is taken for this part of it.
 LEAST_UNEXPLAINED = 1e-14
 
@@ -83,7 +86,15 @@ class RidgeProblem:
 
     def equations(self) -> NormalEquations:
         """Return the normal equations, in arrays of their own."""
-        return self.moments.normal_equations(intercept=self.intercept, transform=self.transform)
+        found = self.moments.normal_equations(intercept=self.intercept, transform=self.transform)
+        # Off the diagonal no product is larger.
+        for sums, what in ((np.diagonal(found.matrix), "features"), (found.squares, "targets")):
+            if not np.isfinite(sums).all():
+                raise ValueError(
+                    f"the sums of squares of the {what}, with their weights, are beyond the range "
+                    "of numbers: rescale X, y or sample_weight, or give gram_dtype='float64'."
+                )
+        return found
 
 
 @dataclass(frozen=True)
@@ -130,7 +141,7 @@ class Posterior:
         """Return the variance of the mean at rows of features, in units of the noise variance."""
         factor, equations = self._factor
         # An intercept is known no better than the mean of the targets.
-        intercept = 1.0 / equations.weight if equations.degrees < equations.weight else 0.0
+        intercept = 1.0 / equations.weight if self.problem.intercept else 0.0
         result = np.empty(len(Z))
         for start in range(0, len(Z), ROWS_PER_SOLVE):
             rows = slice(start, start + ROWS_PER_SOLVE)
@@ -150,7 +161,7 @@ class Posterior:
         steps = linalg.solve_triangular(factor, noise, check_finite=False).reshape(shape)
         steps *= deviations
         intercepts = np.repeat(self.intercept[:, None], n_draws, axis=1)
-        if equations.degrees < equations.weight:  # there is an intercept
+        if self.problem.intercept:
             at_means = rng.standard_normal((shape[1], n_draws)) / np.sqrt(equations.weight)
             intercepts += at_means * deviations
             intercepts -= np.einsum("i,ijk->jk", equations.feature_means, steps)
@@ -208,9 +219,10 @@ def _log_evidence(
     r``.
     """
     unexplained = np.maximum(
-        system.squares - explained, LEAST_UNEXPLAINED * np.maximum(system.squares, 1e-300)
+        system.squares - explained, LEAST_UNEXPLAINED * np.maximum(system.squares, 1e-280)
     )
-    n = max(system.degrees, np.finfo(np.float64).tiny)
+    # Weights may add up to less than two rows, of which an intercept leaves next to nothing.
+    n = max(system.degrees, system.weight / 2.0)
     variance = unexplained / alphas[:, None] / n
     of_alpha = (system.degrees - len(system.matrix)) * np.log(alphas) + log_determinants
     terms = system.degrees * (np.log(2.0 * np.pi * variance) + 1.0) + of_alpha[:, None]
@@ -236,7 +248,10 @@ class Spectral:
 
     def default_alphas(self, dtype: Any) -> Float64Array:
         """Return alphas that cover what may be best."""
-        largest = float(self.values[-1]) or 1.0
+        means, largest = self.system.feature_means, float(self.values[-1])
+        # Features that are the same for all rows leave nothing but rounding when they are centred.
+        if largest <= ROUNDING * self.system.weight * float(means @ means):
+            largest = 1.0
         return np.geomspace(SMALLEST_ALPHA[np.dtype(dtype).name], 1.0, N_ALPHAS) * largest
 
     def path(self, alphas: Float64Array) -> AlphaPath:
@@ -256,9 +271,11 @@ class Spectral:
 
     def refined(self, path: AlphaPath, criterion: str) -> float:
         """Return the best alpha by a criterion, between those of the path too."""
+        known = _costs(path, criterion)
+        worst = known[np.isfinite(known)].max()
 
         def cost(log_alpha: float) -> float:
-            return _costs(self.path(np.exp([log_alpha])), criterion)[0]
+            return min(worst, _costs(self.path(np.exp([log_alpha])), criterion)[0])
 
         best = int(np.argmin(_costs(path, criterion)))
         around = np.log(path.alphas[[max(best - 1, 0), min(best + 1, len(path.alphas) - 1)]])
@@ -271,8 +288,9 @@ class Spectral:
     ) -> Float64Array:
         """Return the mean squared error of rows left out, for each alpha.
 
-        ``blocks`` are features, targets and weights of all rows once more. A row that counts
-        several times is left out once, so that weights are as good as copies.
+        ``blocks`` are features, targets and weights of all rows once more; results for parts of
+        them add up to that for all. A row that counts several times is left out once, so that
+        weights are as good as copies; one that counts less than once is left out as a whole.
         """
         system = self.system
         shrunk = 1.0 / (self.values[:, None] + alphas)
@@ -286,12 +304,14 @@ class Spectral:
             turned = (Z - means) @ vectors
             leverage = (turned**2) @ shrunk + intercept
             counts = np.ones(len(Z)) if weights is None else weights
+            leverage *= np.minimum(counts, 1.0)[:, None]
             for output, target in enumerate(Y.T):
                 fitted = turned @ (shrunk * self.right[:, output, None])
                 residual = (target - system.target_means[output])[:, None] - fitted
                 with np.errstate(divide="ignore", invalid="ignore"):
                     left_out = residual / (1.0 - leverage)
-                total += counts @ np.where(leverage < 1.0, left_out**2, np.inf)
+                squares = np.where(leverage < 1.0, left_out**2, np.inf)
+                total += counts[counts > 0] @ squares[counts > 0]  # 0 times infinity is nothing
         return total / (system.weight * system.right.shape[1])
 
     def posterior(self, alpha: float, problem: RidgeProblem, path: AlphaPath) -> Posterior:
@@ -318,7 +338,7 @@ def choose_alpha(
     criterion: str,
     alphas: Float64Array | None,
     dtype: Any,
-    again: Callable[[], Iterable[tuple[Array, Float64Array, Any]]] | None = None,
+    left_out: Callable[[Spectral, Float64Array], Float64Array] | None = None,
 ) -> Posterior:
     """Return the posterior for the best alpha.
 
@@ -330,15 +350,21 @@ def choose_alpha(
         All that is tried; None for a path that covers what may be best, and what is between.
     dtype : dtype
         In which products were computed.
-    again : callable
-        Returns features, targets and weights of all rows once more, for ``"loo"``.
+    left_out : callable
+        For ``"loo"``: returns the sum of ``Spectral.leave_one_out`` over all rows, for some alphas.
     """
     spectral = Spectral.of(problem.equations())
     tried = spectral.default_alphas(dtype) if alphas is None else np.sort(alphas)
     path = spectral.path(tried)
     if criterion == "loo":
-        assert again is not None
-        path = replace(path, loo=spectral.leave_one_out(tried, again()))
+        assert left_out is not None
+        path = replace(path, loo=left_out(spectral, tried))
+    if not np.isfinite(_costs(path, criterion)).any():
+        raise ValueError(
+            f"alpha={criterion!r} cannot tell which alpha is best: all rows together count as "
+            f"{spectral.system.weight:.3g} sample(s), which leaves none to judge by. Give a "
+            "number, more rows, or weights that say how often each row counts."
+        )
     if alphas is None and criterion != "loo":
         best = spectral.refined(path, criterion)
     else:

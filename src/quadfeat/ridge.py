@@ -12,16 +12,16 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from quadfeat import _validation as check
 from quadfeat import calibration
-from quadfeat._model import QuadratureModel, is_dask
+from quadfeat._model import QuadratureModel
 from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array
-from quadfeat.blocks import Block, Source
+from quadfeat.blocks import Block, Source, is_dask
 from quadfeat.kernels import Kernel
 from quadfeat.moments import Accumulator
 from quadfeat.posterior import ROWS_PER_SOLVE
 from quadfeat.products import FeatureProducts
 from quadfeat.rules import Rule
-from quadfeat.summaries import Summary, label_codes
+from quadfeat.summaries import Summary, amounts_of, joint_classes, label_codes
 
 __all__ = ["QuadratureRidge", "QuadratureRidgeClassifier"]
 
@@ -58,17 +58,18 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         memory of order ``n_components ** 2``. ``"cg"`` are conjugate gradients with a pass for each
         step and next to no memory. ``"auto"`` is ``"cg"`` for more than 8192 features where
         ``alpha`` is a number and the rows can be read again.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         For ``"cg"``: the predictions of the training targets are to differ from those of the exact
         solution by at most ``tol`` times the targets (about their mean), in the root mean square.
-        That is a bound, not a guess.
+        A bound, not a guess, down to the rounding of products: some 1e-5 for float32 rows.
     max_iter : int, default=None
         For ``"cg"``: steps at most. None is 500.
     gram_dtype : {"float32", "float64"}, default="float32"
         For ``"normal"``: in what products of features are computed within a block of rows; blocks
         are added up in float64. Blocks of fewer than 512 rows are multiplied in float64 anyway.
     verbose : bool, default=False
-        Show progress on standard error.
+        Show progress on standard error. Of Dask's collections that is how many rows there were;
+        on the way Dask has its own.
     checkpoint : str or path, default=None
         A file to which the state of a fit is written every now and then. A fit that was killed goes
         on from there when it is started again, and the result is the same. Removed at the end. It
@@ -140,7 +141,10 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         return targets
 
     def _start(self, block: Block, n_components: int) -> Summary:
-        return Summary.empty(n_components, self._targets(block.y, None), None)
+        targets, weights = self._targets(block.y, None), block.weights
+        if weights is not None and weights.any():  # a target that does not count may be anything
+            targets = targets[weights > 0]
+        return Summary.empty(n_components, targets, None)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuadratureRidge:
         """Add rows to those seen so far.
@@ -197,11 +201,13 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         return_std : bool, default=False
             Return also the standard deviation of the Gaussian process: how well its value at a row
             is known, not how far a target may be from it, whose variance has ``noise_variance_`` on
-            top.
+            top. It is that of the process whose kernel the features have: what they are off by is
+            not in it, so with few features intervals for the value itself are too short.
 
         Returns
         -------
         y_mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            A Dask array, computed when it is asked for, if ``X`` is a collection of Dask's.
         y_std : ndarray of the same shape
             Only with ``return_std``.
         """
@@ -264,7 +270,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         As in :class:`QuadratureRidge`.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, by which those of their rows are multiplied. ``"balanced"`` makes all
-        classes count the same, and needs all rows at once.
+        classes count the same, and needs all rows at once, or blocks of Dask's.
 
     Attributes
     ----------
@@ -308,7 +314,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         lengthscales: str | None = None,
         fit_intercept: bool = True,
         solver: str = "auto",
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         max_iter: int | None = None,
         gram_dtype: str = "float32",
         class_weight: Any = None,
@@ -344,7 +350,8 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         weights = self.class_weight
-        if weights is not None and weights != "balanced" and not isinstance(weights, dict):
+        known = weights is None or isinstance(weights, dict)
+        if not known and not (isinstance(weights, str) and weights == "balanced"):
             raise ValueError(
                 f"class_weight={weights!r} is not valid: give a dict of weights, 'balanced' or "
                 "None."
@@ -381,8 +388,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
 
     def _balance(self, table: Block) -> None:
         """Set the weights with which all classes count the same."""
-        classes, which = np.unique(table.y, return_inverse=True)
-        amounts = np.bincount(which, table.weights, len(classes))
+        classes, amounts = amounts_of(table.y, table.weights)
         share = amounts.sum() / max(1, np.count_nonzero(amounts))
         self._balanced = {
             label: share / amount if amount > 0 else 1.0
@@ -396,19 +402,22 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     def _start(self, block: Block, n_components: int, classes: Any = None) -> Summary:
         if classes is None:
             classes = np.unique(block.y)
+        else:
+            self._declared = True
         return Summary.empty(n_components, np.zeros((0, len(classes))), classes)
 
     def _prepared(self, summary: Summary, block: Block) -> Summary:
         assert summary.classes is not None
-        new = np.setdiff1d(block.y, summary.classes)
-        if len(new) == 0:
+        classes = joint_classes(summary.classes, block.y)
+        if len(classes) == len(summary.classes):
             return summary
         if getattr(self, "_declared", False):
+            new = np.setdiff1d(classes, summary.classes)
             raise ValueError(
                 f"y has the classes {new.tolist()}, which are not among those that were given to "
                 f"the first partial_fit: {summary.classes.tolist()}."
             )
-        return summary.with_classes(np.union1d(summary.classes, new))
+        return summary.with_classes(classes)
 
     def _extended(self, summary: Summary, accumulator: Accumulator, block: Block) -> Summary:
         extended = super()._extended(summary, accumulator, block)
@@ -453,6 +462,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         QuadratureRidgeClassifier
             The model. Its coefficients are computed when they are asked for.
         """
+        self._check_parameters()
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight='balanced' needs the classes of all rows at once, and partial_fit "
@@ -461,10 +471,15 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         start = {}
         if classes is not None and not hasattr(self, "features_"):
             start["classes"] = np.unique(classes)
-        self._partial_fit(X, y, sample_weight, **start)
-        if start:
-            self._declared = True
-        return self
+        return self._partial_fit(X, y, sample_weight, **start)
+
+    def merge(self, other: Any) -> QuadratureRidgeClassifier:
+        if "balanced" in (self.class_weight, getattr(other, "class_weight", None)):
+            raise ValueError(
+                "class_weight='balanced' needs the classes of all rows at once, and each of the "
+                "two models has weighted its own: give a dict of weights."
+            )
+        return super().merge(other)
 
     @property
     def coef_(self) -> Float64Array:
@@ -490,7 +505,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes positive for the second one.
+            For two classes positive for the second one. A Dask array for Dask's collections.
         """
         if is_dask(X):
             from quadfeat import distributed
@@ -525,7 +540,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
 
         Decisions are divided by a temperature and turned into probabilities by the softmax (for two
         classes the logistic function of twice the decision). The temperature is that at which up to
-        4096 rows of training are most likely to have the classes they have, each judged by the
+        2048 rows of training are most likely to have the classes they have, each judged by the
         model without it: leave-one-out decisions are exact, and cost no second fit. The class with
         the largest decision is the most likely one.
 
@@ -547,14 +562,18 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     @property
     def temperature_(self) -> float:
         """What decisions are divided by before they are turned into probabilities."""
-        found = self._posterior("predict_proba")
+        check_is_fitted(self)
         solution = self._solution
-        if solution.temperature is None:
+        if getattr(solution, "temperature", None) is None:
+            found = self._posterior("predict_proba")
             rows = solution.summary.rows
             Z = np.asarray(self.features_._written(rows.rows[:, :-1]), dtype=np.float64)
             codes, order = label_codes(self.classes_), np.argsort(label_codes(self.classes_))
             classes = order[np.searchsorted(codes[order], rows.rows[:, -1])]
-            targets = self._final_targets(self.classes_[classes], solution.summary)
-            decisions = calibration.left_out_decisions(found, Z, targets)
+            labels = self.classes_[classes]
+            targets = self._final_targets(labels, solution.summary)
+            amounts = self._all_weights(labels, np.minimum(rows.weights, 1.0))  # once
+            assert amounts is not None
+            decisions = calibration.left_out_decisions(found, Z, targets, amounts)
             solution.temperature = calibration.best_temperature(decisions, classes, rows.weights)
         return float(solution.temperature)

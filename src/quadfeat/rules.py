@@ -658,7 +658,8 @@ class SphericalRadial(Rule):
                 (p + 2 * t) * spectrum.mixing(rng.random((n_nodes, spectrum.n_mixing)), t)
             )
         if self.radii == "stratified":
-            hypercube = qmc.LatinHypercube(spectrum.n_radial, rng=rng)
+            # As above: SciPy would not look at the state of rng.
+            hypercube = qmc.LatinHypercube(spectrum.n_radial, rng=child(rng))
             return spectrum.radii(hypercube.random(n_nodes), p, t)
         if self.radii == "shared":
             n_blocks = math.ceil(n_nodes / per_block)

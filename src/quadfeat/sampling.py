@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import gen_batches
 
 from quadfeat import _validation as check
 from quadfeat._validation import Float64Array
@@ -62,11 +61,15 @@ class RowSample:
     size: int
 
     @classmethod
-    def of(cls, table: Any, size: int, weights: Any = None) -> RowSample:
-        """Sample a dense or CSR matrix; rows without weight are not in it."""
+    def of(cls, table: Any, size: int, weights: Any = None, largest_key: Any = None) -> RowSample:
+        """Sample a dense or CSR matrix; rows without weight are not in it.
+
+        Nor are rows with larger keys than ``largest_key``, which other samples have no room for.
+        """
         keys = row_keys(table)
         amounts = np.ones(len(keys)) if weights is None else np.asarray(weights, np.float64)
-        present = np.flatnonzero(amounts > 0)
+        wanted = amounts > 0 if largest_key is None else (amounts > 0) & (keys <= largest_key)
+        present = np.flatnonzero(wanted)
         if len(present) < len(keys):
             keys, amounts = keys[present], amounts[present]
         n_candidates = size
@@ -139,7 +142,9 @@ def row_keys(table: Any) -> Keys:
         running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
         sums = running[table.indptr[1:]] - running[table.indptr[:-1]]
     else:
-        for rows in gen_batches(n_rows, max(1, ENTRIES_PER_BATCH // n_columns)):
+        size = max(1, ENTRIES_PER_BATCH // n_columns)
+        for start in range(0, n_rows, size):  # a partition may have no rows
+            rows = slice(start, start + size)
             sums[rows] = _folded_bits(table[rows]) @ factors
     return _mixed(sums)
 

@@ -14,8 +14,11 @@ from quadfeat.moments import Moments
 from quadfeat.sampling import RowSample
 
 # Rows that a classifier keeps to calibrate its probabilities: so many, but not more entries.
-CALIBRATION_ROWS = (256, 4096)
+CALIBRATION_ROWS = (256, 2048)
 CALIBRATION_ENTRIES = 2**22
+
+# Kinds of dtypes.
+NUMBERS = "biuf"
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,12 @@ class Summary:
             table = sparse.hstack([X, codes], format="csr")
         else:
             table = np.hstack([np.asarray(X, dtype=np.float64), codes])
-        sample = RowSample.of(table, size, weights)
-        return replace(self, rows=sample if self.rows is None else self.rows.merged(sample))
+        if self.rows is None:
+            return replace(self, rows=RowSample.of(table, size, weights))
+        is_full = len(self.rows.keys) == self.rows.size
+        largest_key = self.rows.keys[-1] if is_full else None
+        sample = RowSample.of(table, size, weights, largest_key)
+        return replace(self, rows=self.rows.merged(sample)) if len(sample.keys) else self
 
     def with_classes(self, classes: Array) -> Summary:
         """Return this for more classes, of which there were no rows."""
@@ -68,12 +75,40 @@ class Summary:
         """Return the summary of the rows of both."""
         left, right = self, other
         if self.classes is not None and other.classes is not None:
-            classes = np.union1d(self.classes, other.classes)
+            classes = joint_classes(self.classes, other.classes)
             left, right = self.with_classes(classes), other.with_classes(classes)
         rows = left.rows or right.rows
         if left.rows is not None and right.rows is not None:
             rows = left.rows.merged(right.rows)
         return replace(left, moments=left.moments.merged(right.moments), rows=rows)
+
+
+def joint_classes(classes: Array, labels: Array) -> Array:
+    """Return the classes together with those of labels, ascending.
+
+    Examples
+    --------
+    >>> joint_classes(np.array([2, 5]), np.array([3, 5])).tolist()
+    [2, 3, 5]
+    """
+    if (classes.dtype.kind in NUMBERS) != (labels.dtype.kind in NUMBERS):
+        raise ValueError(
+            f"y has labels such as {labels.tolist()[0]!r}, and had some such as "
+            f"{classes.tolist()[0]!r} before: give numbers or texts, not both."
+        )
+    return np.union1d(classes, labels)
+
+
+def amounts_of(labels: Array, weights: Any = None) -> tuple[Array, Float64Array]:
+    """Return the distinct labels, and how often each occurs or the sum of its weights.
+
+    Examples
+    --------
+    >>> amounts_of(np.array([5, 2, 5]), np.array([1.0, 2.0, 3.0]))
+    (array([2, 5]), array([2., 4.]))
+    """
+    distinct, which = np.unique(labels, return_inverse=True)
+    return distinct, np.asarray(np.bincount(which, weights, len(distinct)), dtype=np.float64)
 
 
 def label_codes(labels: Array) -> Float64Array:
@@ -84,7 +119,7 @@ def label_codes(labels: Array) -> Float64Array:
     >>> label_codes(np.array([2, 5])).tolist()
     [2.0, 5.0]
     """
-    if labels.dtype.kind in "biuf":
+    if labels.dtype.kind in NUMBERS:
         return labels.astype(np.float64)
     distinct, which = np.unique(labels, return_inverse=True)
     digests = [hashlib.sha256(str(label).encode()).digest() for label in distinct]

@@ -52,6 +52,8 @@ class System(ABC):
         """Return the normal equations, of centred features and targets for an intercept."""
         borders, corner = self.borders()
         right, sums, weight = borders[:, :-1], borders[:, -1], corner[-1, -1]
+        if weight == 0:
+            raise ValueError("all rows have weight 0: give a positive weight to at least one.")
         squares = np.diagonal(corner)[:-1]
         if not intercept:
             zeros = np.zeros(len(right)), np.zeros(right.shape[1])
