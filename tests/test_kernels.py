@@ -1,5 +1,7 @@
 """Exact Gram matrices against scikit-learn's and closed forms; parameters; edge cases."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from scipy import integrate, sparse, special
@@ -16,6 +18,7 @@ from quadfeat.kernels import (
     Matern,
     PointwiseNonlinear,
     RationalQuadratic,
+    Spread,
     as_kernel,
 )
 
@@ -413,3 +416,12 @@ def test_factors_and_scales_are_inverse(kernel):
     usual = clone(kernel).set_params(**{kernel.scale_parameter: "scale"})
     signs = np.array([[1.0] * 3, [-1.0] * 3])  # of standard deviation 1
     assert usual.resolve(signs).input_factor(3) == pytest.approx(kernel.usual_factor(3))
+
+
+def test_scale_does_not_depend_on_how_rows_are_added_up():
+    table = np.random.default_rng(0).standard_normal((3000, 5)) + 1.0
+    whole = Spread.of(table)
+    for n_parts in (2, 3, 7, 50):
+        merged = reduce(Spread.merged, map(Spread.of, np.array_split(table[::-1], n_parts)))
+        assert merged.deviation == whole.deviation
+    assert whole.deviation == pytest.approx(table.std(), rel=1e-12)

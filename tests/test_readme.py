@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def run(code):
@@ -21,3 +22,8 @@ def test_all_examples_run_one_after_the_other():
     examples = re.findall(r"```python\n(.*?)```", README, re.S)
     assert len(examples) >= 2
     run("\n".join(examples))
+
+
+def test_the_examples_of_the_guide_to_learning_run():
+    guide = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+    run("\n".join(re.findall(r"```python\n(.*?)```", guide, re.S)))

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import factorial2
 from sklearn.base import clone
 
+from quadfeat._random import restored
 from quadfeat._validation import one_line
 from quadfeat.features import as_rule
 from quadfeat.kernels import (
@@ -163,6 +164,26 @@ def test_stratified_radii_hit_every_slice_and_make_the_origin_weight_tiny():
     radii = np.sort(draw(rule, d, blocks).radii)
     edges = Gaussian().spectrum.radii(np.linspace(0, 1, len(radii) + 1)[:, None], d, 1.0)
     assert ((edges[:-1] <= radii) & (radii <= edges[1:])).all()
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        MonteCarlo(),
+        QuasiMonteCarlo(),
+        SphericalRadial(),
+        SphericalRadial(radii="stratified"),
+        SphericalRadial(radii="shared"),
+    ],
+    ids=one_line,
+)
+def test_nodes_depend_on_the_state_of_the_generator_alone(rule):
+    rng = np.random.default_rng(0)
+    rng.random(10)
+    kernel = Gaussian(0.5)
+    again = restored(rng.bit_generator.state)
+    first, second = (rule.draw(4, 40, kernel, generator) for generator in (rng, again))
+    np.testing.assert_array_equal(first.frequencies(), second.frequencies())
 
 
 @pytest.mark.parametrize("radii", ["independent", "stratified", "shared"])
