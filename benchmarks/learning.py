@@ -113,6 +113,11 @@ def sampler(gamma: float, n_components: int, model: Any) -> Any:
     return make_pipeline(RBFSampler(gamma=gamma, n_components=n_components, random_state=0), model)
 
 
+def nystroem(gamma: float, model: Any) -> Any:
+    """Return scikit-learn's other way, whose features depend on the data."""
+    return make_pipeline(Nystroem(gamma=gamma, n_components=2048, random_state=0), model)
+
+
 def kin40k_model(**options: Any) -> QuadratureRidge:
     """Return a regressor of quadfeat's."""
     return QuadratureRidge(random_state=0, n_jobs=-1, **options)
@@ -135,21 +140,22 @@ TASKS: dict[str, tuple[Callable[[], Data], Contestants]] = {
             "RBFSampler(4096) + RidgeClassifier": lambda: sampler(0.03, 4096, RidgeClassifier()),
             "quadfeat(4096)": lambda: gaussian(0.03, 4096),
             "ssyrk(4096) alone": lambda: Syrk(4096),
-            "quadfeat(12288)": lambda: gaussian(0.03, 12288),
+            "quadfeat(20480), gamma 0.02, cg": lambda: gaussian(
+                0.02, 20480, alpha=0.2, solver="cg"
+            ),
         },
     ),
     "kin40k": (
         kin40k,
         {
-            "RBFSampler(2048) + Ridge": lambda: sampler(0.1, 2048, Ridge(alpha=0.01)),
-            "Nystroem(2048) + Ridge": lambda: make_pipeline(
-                Nystroem(gamma=0.1, n_components=2048, random_state=0), Ridge(alpha=0.01)
-            ),
+            "RBFSampler(2048) + Ridge": lambda: sampler(0.2, 2048, Ridge(alpha=0.001)),
+            "Nystroem(2048) + Ridge": lambda: nystroem(0.2, Ridge(alpha=0.001)),
+            "Nystroem(2048), gamma 0.1 + Ridge": lambda: nystroem(0.1, Ridge(alpha=0.001)),
             "quadfeat(4096)": lambda: kin40k_model(
-                kernel=Gaussian(0.1), n_components=4096, alpha=0.01
+                kernel=Gaussian(0.2), n_components=4096, alpha=0.001
             ),
             "quadfeat(4096), lengthscales learnt": lambda: kin40k_model(
-                n_components=4096, alpha=0.01, lengthscales="ard"
+                n_components=4096, alpha=0.001, lengthscales="ard"
             ),
         },
     ),
@@ -257,7 +263,8 @@ def main() -> None:
     parser.add_argument("--save", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
-        print(json.dumps(run(*options.run, options.repeats, options.save)))
+        task, contestant = options.run
+        print(json.dumps(run(task, contestant, options.repeats, options.save)))
         return
     for task in options.tasks:
         if task not in TASKS:
@@ -268,7 +275,8 @@ def main() -> None:
         if is_new:
             writer.writeheader()
         for task in options.tasks:
-            rows, saved = [], []
+            rows: list[dict[str, Any]] = []
+            saved: list[Path] = []
             for contestant in TASKS[task][1]:
                 if options.only and options.only not in contestant:
                     continue
