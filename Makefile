@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study digits test sanitize lint types format bench bias clean
+.PHONY: help study digits test sanitize lint types format bench learning bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test: $(VENV)/.installed-test ## run every test and docstring example
 
 bench: $(VENV)/.installed ## time the map against scikit-learn and NumPy (a few minutes)
 	$(BIN)/python benchmarks/transform.py
+
+learning: $(VENV)/.installed ## fit models beside scikit-learn's, on QUADFEAT_DATA if it is set
+	$(BIN)/python benchmarks/learning.py
 
 # The native core with checks of memory and undefined behaviour, in a venv of its own.
 SANITIZED := .venv-sanitized

@@ -1190,3 +1190,9 @@ def test_important_checks_with_default_parameters(Model):
     for check in (check_fit_idempotent, check_methods_subset_invariance, check_dict_unchanged):
         check(Model.__name__, Model())
     check_sample_weight_equivalence_on_dense_data(Model.__name__, Model())
+
+
+def test_without_arrow_parquet_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    with pytest.raises(ImportError, match=r"pip install 'quadfeat\[parquet\]'"):
+        next(iter(ParquetBlocks(tmp_path, "label")))

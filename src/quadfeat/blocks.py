@@ -157,7 +157,13 @@ class ParquetBlocks:
         self.dtype = dtype
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        import pyarrow.dataset as dataset
+        try:
+            import pandas  # noqa: F401  # what Arrow makes tables of
+            import pyarrow.dataset as dataset
+        except ImportError as error:
+            raise ImportError(
+                f"ParquetBlocks needs {error.name}: pip install 'quadfeat[parquet]'."
+            ) from error
 
         table = dataset.dataset(self.path, format="parquet")
         targets = [self.target] if isinstance(self.target, str) else list(self.target)
