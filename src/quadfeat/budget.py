@@ -70,7 +70,7 @@ def smallest(select: Select, tol: float) -> int:
 
 def more(n_components: int, error: float, tol: float) -> int:
     """Return how many columns to try after so many had an error above ``tol``."""
-    following = n_components * _factor(error, tol, 1.02, 1.3)
+    following = n_components * _factor(error, tol, 1.02, 1.1)
     return _checked(following, n_components, error, tol)
 
 

@@ -46,6 +46,9 @@ ENTRIES_TO_TRY = 2**23
 LEAST_TRIALS = 2
 MOST_TRIALS = 32
 
+# Dense nodes of more entries take so long to draw that they are tried once only.
+ENTRIES_TO_DRAW = 2**19
+
 # Evaluations of a function that the exact kernel of the sample may take.
 EVALUATIONS = 2**21
 
@@ -362,7 +365,8 @@ def _trials(
         trial.run(first, rng)
     best = min(candidate.error for candidate in (*known, *(trial.candidate() for trial in tried)))
     for trial in tried:
-        if trial.candidate().error <= PROMISING * best:
+        is_slow = not is_fast(trial.rule, sample.d) and n_components * sample.d > ENTRIES_TO_DRAW
+        if trial.candidate().error <= PROMISING * best and not is_slow:
             trial.run(most - first, rng)
     return [trial.candidate() for trial in tried]
 
