@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import joblib
+
+from quadfeat._files import atomic_write
 
 # Seconds between two files at least, and how much longer than writing one they are apart.
 SECONDS = 10.0
@@ -61,17 +62,8 @@ class Checkpoint:
         if self.path is None:
             return
         started = time.monotonic()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                joblib.dump({"identity": self.identity, "state": state}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        with atomic_write(self.path, mode=0o600) as file:  # for who owns the data only
+            joblib.dump({"identity": self.identity, "state": state}, file)
         now = time.monotonic()
         self._due = now + max(SECONDS, TIMES_AS_LONG * (now - started))
 

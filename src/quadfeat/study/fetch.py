@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 from sklearn.datasets import fetch_openml, load_svmlight_files
 
+from quadfeat._files import atomic_write
 from quadfeat._validation import Array
-from quadfeat.reporting.files import atomic_write
 from quadfeat.study.errors import StudyError
 
 CHUNK = 1 << 16

@@ -15,7 +15,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 import quadfeat
-from quadfeat.reporting.files import atomic_write
+from quadfeat._files import atomic_write
 from quadfeat.reporting.machine import machine
 from quadfeat.reporting.processes import run_in_processes
 from quadfeat.study.data import signature
