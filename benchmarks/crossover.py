@@ -9,19 +9,17 @@ the butterflies (``DENSE_UP_TO``), the same against a product by BLAS for nodes 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from quadfeat import _core
 from quadfeat._core import BatchedMap, CompiledMap, FusedMap, native_map
 from quadfeat._validation import Array
 from quadfeat.kernels import Gaussian
 from quadfeat.rules import MonteCarlo, Rule, SphericalRadial
-from timing import best
+from timing import best, repeats_asked_for
 
 ENTRIES = 2**21  # of the output, so that every line is about as much work
 
@@ -57,11 +55,7 @@ def table(title: str, rule: Rule, widths: tuple[int, ...], repeats: int) -> None
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7, help="take the best of so many")
-    repeats = parser.parse_args().repeats
-    if _core.CORE == "numpy":
-        raise SystemExit("quadfeat was installed without its native core: nothing to compare.")
+    repeats = repeats_asked_for(__doc__)
     with threadpool_limits(1):
         table(
             "SR(3,3) with butterflies, float32",

@@ -9,7 +9,6 @@ become smaller than those of the core is ``OUTPUTS_UP_TO`` of ``quadfeat._core``
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 
@@ -20,7 +19,7 @@ from quadfeat import QuadratureFeatures, _core, transform_into
 from quadfeat._validation import Array
 from quadfeat.kernels import Gaussian
 from quadfeat.products import FeatureProducts
-from timing import best
+from timing import best, repeats_asked_for
 
 ENTRIES = 2**22  # of the features, so that every line is about as much work
 COLUMNS = (1024, 4096, 16384)
@@ -72,11 +71,7 @@ def line(n_columns: int, d: int, n_outputs: int, repeats: int) -> None:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7, help="take the best of so many")
-    repeats = parser.parse_args().repeats
-    if _core.CORE == "numpy":
-        raise SystemExit("quadfeat was installed without its native core: nothing to compare.")
+    repeats = repeats_asked_for(__doc__)
     print("Gaussian kernel, rule sr33, float32, one thread; times relative to the transform")
     print(" " * 30 + "  ".join(f"{name:>13s}" for name in NAMES))
     print(f"{'D':>6s} {'d':>4s} {'k':>4s} {'transform':>12s}  " + "  native blocks" * len(NAMES))

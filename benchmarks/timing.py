@@ -1,9 +1,12 @@
-"""The best of several times, measured in turns."""
+"""The best of several times, measured in turns, and what scripts that do so ask for."""
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
+
+from quadfeat import _core
 
 GAP = 0.15  # seconds: OpenBLAS' threads spin for a while after a product
 
@@ -21,3 +24,13 @@ def best(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, float
             times[name] = min(times[name], 1e3 * (time.perf_counter() - start))
             del result
     return times
+
+
+def repeats_asked_for(documentation: str | None) -> int:
+    """Return the option ``--repeats`` of a script about the native core, if there is a core."""
+    parser = argparse.ArgumentParser(description=(documentation or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=7, help="take the best of so many")
+    repeats: int = parser.parse_args().repeats
+    if _core.CORE == "numpy":
+        raise SystemExit("quadfeat was installed without its native core: nothing to compare.")
+    return repeats
