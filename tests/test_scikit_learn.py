@@ -107,3 +107,17 @@ def test_gamma_scale(rule):
     X = np.array([[0.1, 0.5], [-1.2, 3.3], [2.0, 2.0]])
     features = QuadratureFeatures(Gaussian("scale"), rule=rule, n_components=10).fit(X)
     assert features.kernel_.gamma == pytest.approx(1 / (2 * X.var()))
+
+
+def test_importing_the_package_imports_little_besides_scikit_learn():
+    program = """
+import sys, sklearn
+before = set(sys.modules)
+import quadfeat
+print(*(name for name in set(sys.modules) - before))
+"""
+    run = [sys.executable, "-c", program]
+    found = subprocess.run(run, check=True, capture_output=True, text=True).stdout.split()
+    assert "quadfeat.features" in found
+    heavy = {"dask", "matplotlib", "pandas", "pyarrow", "rich", "typer", "sklearn.metrics"}
+    assert not heavy & set(found)

@@ -18,7 +18,6 @@ import numpy as np
 from scipy import sparse, special
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, clone
-from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
 from quadfeat import _validation as check
 from quadfeat._quadrature import gaussian_product_moments
@@ -122,9 +121,11 @@ class Kernel(BaseEstimator, ABC):
         """
         X = check.check_matrix(X, "X")
         weights = None if sample_weight is None else check.check_weights(sample_weight, X)
-        deviation = 1.0
-        if self.depends_on_deviation():
-            deviation = Spread.of(X, weights).deviation
+        return self.resolve_on(X, weights)
+
+    def resolve_on(self: Self, X: Any, weights: Float64Array | None) -> Self:
+        """Return what ``resolve`` does, for rows and weights that are validated."""
+        deviation = Spread.of(X, weights).deviation if self.depends_on_deviation() else 1.0
         return self.resolve_for(X.shape[1], deviation)
 
     def depends_on_deviation(self) -> bool:
@@ -480,7 +481,7 @@ class Laplacian(SeparationKernel):
         return 1.0 / d / deviation
 
     def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
-        return np.asarray(manhattan_distances(X, Y))
+        return np.asarray(cdist(X, Y, "cityblock"))
 
     def value_at(self, separations: Float64Array) -> Float64Array:
         return np.asarray(np.exp(-separations))
@@ -818,6 +819,8 @@ class PointwiseNonlinear(_WithLengthScale):
 
 def _squared_distances(X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
     """Return squared distances, by a matrix product of rows near the origin: others cancel."""
+    from sklearn.metrics.pairwise import euclidean_distances  # imports half of scikit-learn
+
     centre = X.mean(axis=0)
     near = X - centre
     distances: Float64Array = euclidean_distances(near, None if same else Y - centre, squared=True)
