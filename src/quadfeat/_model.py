@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -37,7 +36,7 @@ from quadfeat.posterior import AlphaPath, Posterior, RidgeProblem
 from quadfeat.products import FeatureProducts
 from quadfeat.progress import Progress
 from quadfeat.rules import Rule
-from quadfeat.sampling import RowSample, row_keys
+from quadfeat.sampling import RowSample, beside, row_keys
 from quadfeat.summaries import Summary
 from quadfeat.systems import LocalSystem, System
 
@@ -106,6 +105,10 @@ def _check_alphas(values: Any, name: str) -> Float64Array:
 class Solution:
     """The coefficients that follow from a summary, computed when they are first asked for."""
 
+    # Of what conjugate gradients would have: a direct solver takes one step, to rounding.
+    n_iter = 1
+    error = 0.0
+
     def __init__(
         self, summary: Summary, problem: RidgeProblem, penalty: Penalty, dtype: str
     ) -> None:
@@ -137,6 +140,11 @@ class Solution:
     def intercept(self) -> Float64Array:
         """Of shape (n_outputs,)."""
         return self.posterior.intercept
+
+    @property
+    def alpha(self) -> float:
+        """The penalty that was used."""
+        return float(self.posterior.alpha)
 
 
 @dataclass(frozen=True)
@@ -228,6 +236,11 @@ class QuadratureModel(BaseEstimator):
     def _describe(self, summary: Summary) -> None:
         """Set the attributes that tell about the targets."""
 
+    @property
+    def _penalty(self) -> Penalty:
+        """Which alpha the user wants."""
+        return Penalty.of(self.alpha, self.alphas)
+
     # Fitting.
 
     def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -308,7 +321,7 @@ class QuadratureModel(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Complain about parameters before any work."""
-        penalty = Penalty.of(self.alpha, self.alphas)
+        penalty = self._penalty
         if str(self.n_components) == "auto":
             raise ValueError(
                 "n_components='auto' is for the map, which has a tol of its own: give "
@@ -361,7 +374,7 @@ class QuadratureModel(BaseEstimator):
                 "solver='cg' goes over the rows many times, and X can be iterated over only once: "
                 "use solver='normal', or give an object whose __iter__ begins anew."
             )
-        penalty = Penalty.of(self.alpha, self.alphas)
+        penalty = self._penalty
         if self.solver != "auto":
             return self.solver
         large = self.features_.n_components_ > NORMAL_UP_TO
@@ -442,28 +455,21 @@ class QuadratureModel(BaseEstimator):
         """Return the kernel, with lengthscales that were learnt if that is wanted."""
         if self.lengthscales is None:
             return self.kernel
-        kernel = as_kernel(self.kernel).resolve(first.X, first.weights)
-        return self._learnt_kernel(kernel, self._telling_rows(first, None), first.X.shape[1])
+        return self._learnt_kernel(self._telling_rows(first, None), first.X.shape[1])
 
     def _telling_rows(self, block: Block, summary: Summary | None) -> RowSample:
         """Return rows of which to learn lengthscales, with targets as their last columns."""
         targets = self._targets(block.y, summary)
-        chosen = None
+        chosen = RowSample.empty(block.X.shape[1] + targets.shape[1], LENGTHSCALE_ROWS)
         for rows in gen_batches(block.X.shape[0], ROWS_PER_SAMPLE):  # no copy of the whole table
-            if sparse.issparse(block.X):
-                table = sparse.hstack([block.X[rows], targets[rows]], format="csr")
-            else:
-                table = np.hstack([block.X[rows], targets[rows]])
             weights = None if block.weights is None else block.weights[rows]
-            sample = RowSample.of(table, LENGTHSCALE_ROWS, weights)
-            chosen = sample if chosen is None else chosen.merged(sample)
-        assert chosen is not None
+            chosen = chosen.extended(beside(block.X[rows], targets[rows]), weights)
         return chosen
 
-    def _learnt_kernel(self, kernel: Kernel, chosen: RowSample, d: int) -> Kernel:
-        """Return a kernel with lengthscales that were learnt."""
+    def _learnt_kernel(self, chosen: RowSample, d: int) -> Kernel:
+        """Return the kernel with lengthscales that were learnt."""
         learnt = lengthscales.learn(
-            kernel,
+            as_kernel(self.kernel),
             chosen.rows[:, :d],
             chosen.rows[:, d:],
             chosen.weights / chosen.weights.mean(),  # as many rows as there are, not as copies
@@ -475,7 +481,7 @@ class QuadratureModel(BaseEstimator):
         self, source: Source, first: Block, checkpoint: Checkpoint, state: dict[str, Any] | None
     ) -> None:
         """Sum up the rows, then solve the normal equations."""
-        penalty = Penalty.of(self.alpha, self.alphas)
+        penalty = self._penalty
         if penalty.criterion == "loo" and not source.repeatable:
             raise ValueError(
                 "alpha='loo' goes over the rows a second time, and X can be iterated over only "
@@ -533,8 +539,7 @@ class QuadratureModel(BaseEstimator):
         """Take a summary for that of the rows seen so far."""
         self._describe(summary)
         problem = RidgeProblem(summary.moments, bool(self.fit_intercept), self._transform(summary))
-        penalty = Penalty.of(self.alpha, self.alphas)
-        self._solution: Any = Solution(summary, problem, penalty, self.gram_dtype)
+        self._solution: Any = Solution(summary, problem, self._penalty, self.gram_dtype)
 
     def _final_targets(self, y: Any, summary: Summary) -> Float64Array:
         """Return the targets of the model, shape (n_rows, n_outputs)."""
@@ -558,8 +563,9 @@ class QuadratureModel(BaseEstimator):
     ) -> None:
         """Solve by conjugate gradients, a pass over the rows for each step."""
         summary = self._start(first, 0)
-        for block in source.tables:  # all classes have to be known
-            summary = self._prepared(summary, block)
+        if summary.classes is not None:  # all of them have to be known
+            for block in source.tables:
+                summary = self._prepared(summary, block)
         self._describe(summary)
         self._iterate(self._system(source.tables, summary), first.X.dtype, checkpoint, state)
         self._unshift(summary)
@@ -587,7 +593,7 @@ class QuadratureModel(BaseEstimator):
         self, system: System, dtype: Any, checkpoint: Checkpoint, state: dict[str, Any] | None
     ) -> None:
         """Solve a system that is known by its products."""
-        alpha = Penalty.of(self.alpha, self.alphas).alpha
+        alpha = self._penalty.alpha
         assert alpha is not None
         equations = system.equations(bool(self.fit_intercept))
         precision = float(np.finfo(dtype).eps)
@@ -636,7 +642,7 @@ class QuadratureModel(BaseEstimator):
                 "solver='cg' goes over all rows many times, and partial_fit has only some of them: "
                 "use solver='normal' or 'auto'."
             )
-        if Penalty.of(self.alpha, self.alphas).criterion == "loo":
+        if self._penalty.criterion == "loo":
             raise ValueError(
                 "alpha='loo' goes over all rows a second time, and partial_fit has only some of "
                 "them: use alpha='gcv' or 'evidence'."
@@ -684,7 +690,7 @@ class QuadratureModel(BaseEstimator):
                 f"other={check.one_line(other)} is not valid: give a fitted {type(self).__name__}."
             )
         check_is_fitted(other)
-        if Penalty.of(self.alpha, self.alphas).criterion == "loo":
+        if self._penalty.criterion == "loo":
             raise ValueError(
                 "alpha='loo' goes over all rows a second time, and merge has none of them: use "
                 "alpha='gcv' or 'evidence'."
@@ -740,9 +746,8 @@ class QuadratureModel(BaseEstimator):
     def alpha_(self) -> float:
         """The penalty that was used."""
         check_is_fitted(self)
-        if isinstance(self._solution, IterativeSolution):
-            return self._solution.alpha
-        return float(self._solution.posterior.alpha)
+        alpha: float = self._solution.alpha
+        return alpha
 
     @property
     def path_(self) -> AlphaPath | None:
@@ -758,15 +763,15 @@ class QuadratureModel(BaseEstimator):
     def n_iter_(self) -> int:
         """How many steps conjugate gradients took; 1 for ``solver="normal"``."""
         check_is_fitted(self)
-        solution = self._solution
-        return solution.n_iter if isinstance(solution, IterativeSolution) else 1
+        n_iter: int = self._solution.n_iter
+        return n_iter
 
     @property
     def solver_error_(self) -> float:
         """How far fitted values may be off, relative to the targets; 0 for ``solver="normal"``."""
         check_is_fitted(self)
-        solution = self._solution
-        return solution.error if isinstance(solution, IterativeSolution) else 0.0
+        error: float = self._solution.error
+        return error
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

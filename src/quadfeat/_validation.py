@@ -24,10 +24,15 @@ Kind = TypeVar("Kind")
 FLOAT_DTYPES = (np.float64, np.float32)
 
 
-def check_matrix(X: Any, name: str) -> Any:
-    """Return ``X`` as a finite float32 or float64 matrix, dense or CSR without duplicates."""
+def check_matrix(X: Any, name: str, estimator: Any = None) -> Any:
+    """Return ``X`` as a finite float32 or float64 matrix, dense or CSR without duplicates.
+
+    Messages name the estimator, if there is one.
+    """
     return without_duplicates(
-        check_array(X, accept_sparse="csr", dtype=FLOAT_DTYPES, input_name=name)
+        check_array(
+            X, accept_sparse="csr", dtype=FLOAT_DTYPES, estimator=estimator, input_name=name
+        )
     )
 
 

@@ -40,11 +40,11 @@ import dask
 import dask.array as da
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
-from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
-from quadfeat._model import Coefficients, Penalty, QuadratureModel
+from quadfeat._model import Coefficients, QuadratureModel
 from quadfeat._random import restored
 from quadfeat._validation import Array, Float64Array
 from quadfeat.blocks import Block, Source, is_dask
@@ -354,11 +354,7 @@ def survey_rows(X: Any, y: Any, weights: Any, features: QuadratureFeatures) -> S
     """Look at rows that a map is to be fitted to."""
     if X.shape[0] == 0:
         return None
-    X = check.without_duplicates(
-        check_array(
-            X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, estimator=features, input_name="X"
-        )
-    )
+    X = check.check_matrix(X, "X", estimator=features)
     return Survey.of(X, None if weights is None else check.check_weights(weights, X, part=True))
 
 
@@ -569,8 +565,7 @@ def _fit_map_of(draft: QuadratureModel, table: Table) -> Outputs | None:
         if draft.lengthscales is not None:
             assert outputs is not None
             total = table.total(telling_rows, RowSample.merged, parcel, outputs.summary)
-            resolved = kernel.resolve_for(d, survey.spread.deviation)
-            kernel = draft._learnt_kernel(resolved, computed(total)[0], d)
+            kernel = draft._learnt_kernel(computed(total)[0], d)
         if features is None:
             features = draft._new_features(kernel)
         # The map of a model has no names of columns, wherever its rows are.
@@ -589,7 +584,7 @@ def _fit_normal(draft: QuadratureModel, table: Table, parcel: Parcel) -> None:
     progress.finish()
     check.check_any_weight(summary.moments.weight)
     draft._adopt(summary)
-    solution, penalty = draft._solution, Penalty.of(draft.alpha, draft.alphas)
+    solution, penalty = draft._solution, draft._penalty
     if penalty.criterion == "loo" and penalty.alpha is None:
         targets = replace(summary, moments=Moments.empty(0, summary.moments.shift), rows=None)
 

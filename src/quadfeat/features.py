@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
@@ -218,13 +218,9 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             from quadfeat import distributed
 
             return distributed.fit_map(self, X, sample_weight)
-        table = check.without_duplicates(
-            check_array(
-                X, accept_sparse="csr", dtype=check.FLOAT_DTYPES, estimator=self, input_name="X"
-            )
-        )
+        table = check.check_matrix(X, "X", estimator=self)
         weights = None if sample_weight is None else check.check_weights(sample_weight, table)
-        kernel = as_kernel(self.kernel).resolve(table, weights)
+        kernel = as_kernel(self.kernel).resolve_on(table, weights)
         present = table if weights is None or weights.all() else table[weights > 0]
         return self._fit_on(X, kernel, present, lambda: RowSample.of(table, N_ROWS, weights))
 

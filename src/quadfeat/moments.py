@@ -71,21 +71,6 @@ class Moments:
         """The sum of the weights."""
         return float(self.products[-1, -1])
 
-    @property
-    def feature_sums(self) -> Float64Array:
-        """The weighted sum of each feature."""
-        return self.products[: self.n_components, -1]
-
-    @property
-    def target_sums(self) -> Float64Array:
-        """The weighted sum of each shifted target."""
-        return self.products[self.n_components : -1, -1]
-
-    @property
-    def cross(self) -> Float64Array:
-        """The products of features and shifted targets, shape (n_components, n_outputs)."""
-        return self.products[: self.n_components, self.n_components : -1]
-
     def _borders(self, transform: Float64Array) -> tuple[Float64Array, Float64Array]:
         """Return the products of features and targets ``[Y, 1] @ transform``, and of targets.
 
@@ -142,39 +127,22 @@ class Moments:
         transform : array of shape (n_outputs + 1, n_new_outputs), default=None
             Targets are ``[Y, 1] @ transform``; by default those that were given.
         """
-        d, weight = self.n_components, self.weight
-        if weight == 0:
-            raise ValueError("all rows have weight 0: give a positive weight to at least one.")
         if transform is None:
             transform = np.vstack([np.eye(self.n_outputs), self.shift])
+        d = self.n_components
+        sides = Sides.of(*self._borders(transform), intercept=intercept)
         matrix = np.array(self.products[:d, :d], order="F")
-        borders, corner = self._borders(transform)
-        right, feature_means = borders[:, :-1], np.zeros(d)
-        squares, target_means = np.diagonal(corner)[:-1].copy(), np.zeros(transform.shape[1])
         if intercept:
-            feature_means, target_means = borders[:, -1] / weight, corner[:-1, -1] / weight
-            matrix = blas.dsyr(-weight, feature_means, a=matrix, overwrite_a=1)
-            right = right - np.multiply.outer(borders[:, -1], target_means)
-            squares -= weight * target_means**2
-        return NormalEquations(
-            matrix,
-            right,
-            np.maximum(squares, 0.0),
-            weight,
-            feature_means,
-            target_means,
-            degrees=weight - intercept,
-        )
+            matrix = blas.dsyr(-sides.weight, sides.feature_means, a=matrix, overwrite_a=1)
+        return NormalEquations(**vars(sides), matrix=matrix)
 
 
 @dataclass(frozen=True)
-class NormalEquations:
-    """Ridge regression with all rows summed up: ``(matrix + alpha I) coefficients = right``.
+class Sides:
+    """Ridge regression with all rows summed up, but for the matrix of products of features.
 
     Attributes
     ----------
-    matrix : array of shape (n_components, n_components)
-        The upper triangle, in Fortran order. Solvers may write on it.
     right : array of shape (n_components, n_outputs)
     squares : array of shape (n_outputs,)
         Sums of squares of the targets, about the mean if there is an intercept.
@@ -183,17 +151,56 @@ class NormalEquations:
         Zeros without an intercept.
     target_means : array of shape (n_outputs,)
         The intercept where all features are at their means.
-    degrees : float
-        How many degrees of freedom the rows have beside the intercept.
+    intercept : bool
+        Whether features and targets are centred.
     """
 
-    matrix: Float64Array
     right: Float64Array
     squares: Float64Array
     weight: float
     feature_means: Float64Array
     target_means: Float64Array
-    degrees: float
+    intercept: bool
+
+    @classmethod
+    def of(cls, borders: Float64Array, corner: Float64Array, *, intercept: bool) -> Sides:
+        """Centre for an intercept.
+
+        Parameters
+        ----------
+        borders, corner : array
+            Products of features and targets, and of targets with each other; a column of ones is
+            the last of the targets.
+        intercept : bool
+        """
+        right, sums, weight = borders[:, :-1], borders[:, -1], float(corner[-1, -1])
+        if weight == 0:
+            raise ValueError("all rows have weight 0: give a positive weight to at least one.")
+        squares, target_sums = np.diagonal(corner)[:-1], corner[:-1, -1]
+        if not intercept:
+            return cls(right, squares, weight, np.zeros(len(sums)), np.zeros(len(squares)), False)
+        target_means = target_sums / weight
+        right = right - np.multiply.outer(sums, target_means)
+        squares = np.maximum(squares - weight * target_means**2, 0.0)
+        return cls(right, squares, weight, sums / weight, target_means, True)
+
+    @property
+    def degrees(self) -> float:
+        """How many degrees of freedom the rows have beside the intercept."""
+        return self.weight - self.intercept
+
+
+@dataclass(frozen=True)
+class NormalEquations(Sides):
+    """Normal equations: ``(matrix + alpha I) coefficients = right``.
+
+    Attributes
+    ----------
+    matrix : array of shape (n_components, n_components)
+        The upper triangle, in Fortran order. Solvers may write on it.
+    """
+
+    matrix: Float64Array
 
 
 def rows_per_block(n_columns: int, dtype: Any) -> int:
@@ -225,11 +232,10 @@ class Accumulator:
         self.features = features
         self.moments = moments
         self.dtype = np.dtype(dtype)
-        self.rows_per_block = rows_per_block(len(moments.products), dtype)
         self._buffers: dict[tuple[str, Any], Array] = {}
 
     def add(self, X: Any, Y: Float64Array, weights: Float64Array | None) -> None:
-        """Add rows: at most ``rows_per_block`` of validated ones."""
+        """Add validated rows, at most as many as ``rows_per_block`` says."""
         moments = self.moments
         n_rows, d = X.shape[0], moments.n_components
         if n_rows == 0:

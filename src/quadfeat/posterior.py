@@ -271,16 +271,16 @@ class Spectral:
 
     def refined(self, path: AlphaPath, criterion: str) -> float:
         """Return the best alpha by a criterion, between those of the path too."""
-        known = _costs(path, criterion)
-        worst = known[np.isfinite(known)].max()
+        costs = _costs(path, criterion)
+        worst = costs[np.isfinite(costs)].max()
 
         def cost(log_alpha: float) -> float:
             return min(worst, _costs(self.path(np.exp([log_alpha])), criterion)[0])
 
-        best = int(np.argmin(_costs(path, criterion)))
+        best = int(np.argmin(costs))
         around = np.log(path.alphas[[max(best - 1, 0), min(best + 1, len(path.alphas) - 1)]])
         found = optimize.minimize_scalar(cost, bounds=tuple(around), method="bounded")
-        better = found.fun < _costs(path, criterion)[best]
+        better = found.fun < costs[best]
         return float(np.exp(found.x)) if better else float(path.alphas[best])
 
     def leave_one_out(
@@ -294,7 +294,7 @@ class Spectral:
         """
         system = self.system
         shrunk = 1.0 / (self.values[:, None] + alphas)
-        intercept = 1.0 / system.weight if system.degrees < system.weight else 0.0
+        intercept = 1.0 / system.weight if system.intercept else 0.0
         total = np.zeros(len(alphas))
         vectors = None
         for Z, Y, weights in blocks:

@@ -45,12 +45,12 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         of the signal. A word means the best one by generalised cross-validation, by exact
         leave-one-out errors (which takes a second pass over the rows) or by the evidence; an array,
         the best of these by generalised cross-validation. That takes an eigendecomposition instead
-        of a Cholesky factor, some twenty times as long.
+        of a Cholesky factor, which for thousands of features takes many times as long.
     alphas : array-like, default=None
         What is tried where ``alpha`` is a word; by default a path that covers what may be best.
     lengthscales : {"isotropic", "ard"}, default=None
         Learn the scale of the kernel, one number or one for each input, by the evidence of an exact
-        Gaussian process on a sample of 1000 rows. Its own scale is where the search begins.
+        Gaussian process on a sample of 1000 rows. The scale that the kernel has does not matter.
     fit_intercept : bool, default=True
         Whether to add a constant, which is not penalised.
     solver : {"auto", "normal", "cg"}, default="auto"
@@ -61,7 +61,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     tol : float, default=1e-3
         For ``"cg"``: the predictions of the training targets are to differ from those of the exact
         solution by at most ``tol`` times the targets (about their mean), in the root mean square.
-        A bound, not a guess, down to the rounding of products: some 1e-5 for float32 rows.
+        A bound, not a guess, down to the rounding of products: for float32 rows it ends sooner.
     max_iter : int, default=None
         For ``"cg"``: steps at most. None is 500.
     gram_dtype : {"float32", "float64"}, default="float32"

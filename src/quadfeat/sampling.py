@@ -61,6 +61,11 @@ class RowSample:
     size: int
 
     @classmethod
+    def empty(cls, n_columns: int, size: int) -> RowSample:
+        """Return the sample of a table without rows."""
+        return cls(np.empty(0, np.uint64), np.empty((0, n_columns)), np.empty(0), size)
+
+    @classmethod
     def of(cls, table: Any, size: int, weights: Any = None, largest_key: Any = None) -> RowSample:
         """Sample a dense or CSR matrix; rows without weight are not in it.
 
@@ -93,6 +98,12 @@ class RowSample:
         totals = _totals(which, np.concatenate([self.weights, other.weights]))
         rows = np.concatenate([self.rows, other.rows])[first[: self.size]]
         return RowSample(distinct[: self.size], rows, totals[: self.size], self.size)
+
+    def extended(self, table: Any, weights: Any = None) -> RowSample:
+        """Return the sample of this table and another, dense or CSR, together."""
+        largest_key = self.keys[-1] if len(self.keys) == self.size else None
+        sample = RowSample.of(table, self.size, weights, largest_key)
+        return self.merged(sample) if len(sample.keys) else self
 
     def first(self, n_rows: int) -> RowSample:
         """Return a sample of fewer rows."""
@@ -130,6 +141,13 @@ def _smallest(keys: Keys, count: int) -> NDArray[np.intp]:
     if count >= len(keys):
         return np.arange(len(keys))
     return np.flatnonzero(keys <= np.partition(keys, count - 1)[count - 1])
+
+
+def beside(table: Any, columns: Float64Array) -> Any:
+    """Return a dense or CSR matrix with more columns."""
+    if sparse.issparse(table):
+        return sparse.hstack([table, columns], format="csr")
+    return np.hstack([table, columns])
 
 
 def row_keys(table: Any) -> Keys:

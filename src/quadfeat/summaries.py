@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from quadfeat._validation import Array, Float64Array
 from quadfeat.moments import Moments
-from quadfeat.sampling import RowSample
+from quadfeat.sampling import RowSample, beside
 
 # Rows that a classifier keeps to calibrate its probabilities: so many, but not more entries.
 CALIBRATION_ROWS = (256, 2048)
@@ -48,19 +47,12 @@ class Summary:
 
     def with_rows(self, X: Any, labels: Array, weights: Any) -> Summary:
         """Return this with more rows in the sample."""
-        least, most = CALIBRATION_ROWS
-        size = int(np.clip(CALIBRATION_ENTRIES // X.shape[1], least, most))
-        codes = label_codes(labels)[:, None]
-        if sparse.issparse(X):
-            table = sparse.hstack([X, codes], format="csr")
-        else:
-            table = np.hstack([np.asarray(X, dtype=np.float64), codes])
-        if self.rows is None:
-            return replace(self, rows=RowSample.of(table, size, weights))
-        is_full = len(self.rows.keys) == self.rows.size
-        largest_key = self.rows.keys[-1] if is_full else None
-        sample = RowSample.of(table, size, weights, largest_key)
-        return replace(self, rows=self.rows.merged(sample)) if len(sample.keys) else self
+        sample = self.rows
+        if sample is None:
+            size = int(np.clip(CALIBRATION_ENTRIES // X.shape[1], *CALIBRATION_ROWS))
+            sample = RowSample.empty(X.shape[1] + 1, size)
+        table = beside(X, label_codes(labels)[:, None])
+        return replace(self, rows=sample.extended(table, weights))
 
     def with_classes(self, classes: Array) -> Summary:
         """Return this for more classes, of which there were no rows."""

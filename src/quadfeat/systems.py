@@ -11,27 +11,21 @@ import numpy as np
 
 from quadfeat._validation import Float64Array
 from quadfeat.blocks import Block
+from quadfeat.moments import Sides
 from quadfeat.products import FeatureProducts
 
 
 @dataclass(frozen=True)
-class ImplicitEquations:
-    """Ridge regression as :class:`quadfeat.moments.NormalEquations` has it, without the matrix.
+class ImplicitEquations(Sides):
+    """Normal equations without their matrix.
 
     Attributes
     ----------
     multiply : callable
         Returns the product of the matrix with vectors, shape (n_components, n_vectors).
-    right : array of shape (n_components, n_outputs)
-    squares, target_means : array of shape (n_outputs,)
-    feature_means : array of shape (n_components,)
     """
 
     multiply: Callable[[Float64Array], Float64Array]
-    right: Float64Array
-    squares: Float64Array
-    feature_means: Float64Array
-    target_means: Float64Array
 
 
 class System(ABC):
@@ -50,26 +44,13 @@ class System(ABC):
 
     def equations(self, intercept: bool) -> ImplicitEquations:
         """Return the normal equations, of centred features and targets for an intercept."""
-        borders, corner = self.borders()
-        right, sums, weight = borders[:, :-1], borders[:, -1], corner[-1, -1]
-        if weight == 0:
-            raise ValueError("all rows have weight 0: give a positive weight to at least one.")
-        squares = np.diagonal(corner)[:-1]
-        if not intercept:
-            zeros = np.zeros(len(right)), np.zeros(right.shape[1])
-            return ImplicitEquations(self.multiply, right, squares, *zeros)
-        feature_means, target_means = sums / weight, corner[:-1, -1] / weight
+        sides = Sides.of(*self.borders(), intercept=intercept)
+        sums = sides.weight * sides.feature_means
 
         def centred(vectors: Float64Array) -> Float64Array:
-            return self.multiply(vectors) - np.outer(sums, feature_means @ vectors)
+            return self.multiply(vectors) - np.outer(sums, sides.feature_means @ vectors)
 
-        return ImplicitEquations(
-            centred,
-            right - np.outer(sums, target_means),
-            np.maximum(squares - weight * target_means**2, 0.0),
-            feature_means,
-            target_means,
-        )
+        return ImplicitEquations(**vars(sides), multiply=centred if intercept else self.multiply)
 
 
 class LocalSystem(System):
