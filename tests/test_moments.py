@@ -219,3 +219,15 @@ def test_memory_is_that_of_a_block_whatever_the_number_of_rows(of_rows, monkeypa
     # A block in float64 (since it has few rows), features before they are cast, and products.
     assert peak < 2 * 2**19 + 256 * 256 * 8 + 3 * 258**2 * 8
     assert peak < 40_000 * 256 * 4 / 10
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["all alike", "weights"])
+def test_features_of_a_wide_kernel_keep_what_varies(weights):
+    wide = QuadratureFeatures(Gaussian(1e-4), n_components=30, rule="sr33", random_state=0).fit(X)
+    found = accumulated(wide, X, Y, weights, np.float32).normal_equations(intercept=True)
+    exact = accumulated(wide, X, Y, weights, np.float64).normal_equations(intercept=True)
+    assert np.diagonal(exact.matrix).max() < 1e-2 * exact.weight / 30  # most is in the means
+    variances = np.diagonal(exact.matrix)
+    assert_allclose(found.matrix, exact.matrix, rtol=0, atol=1e-6 * variances.max())
+    scale = np.sqrt(variances.max() * exact.squares)
+    assert_allclose(found.right / scale, exact.right / scale, rtol=0, atol=1e-6)

@@ -28,6 +28,12 @@ FEW_ROWS = 512
 # So are targets and roots of weights that are larger, or whose largest is smaller than the inverse.
 USUAL = 1e12
 
+# Features whose means have this part of their squares are centred before products in float32, which
+# round what is left instead: of a wide kernel, whose features hardly vary, next to nothing. So many
+# rows tell the means well enough.
+CENTRED_FROM = 0.25
+ROWS_PER_MEAN = 64
+
 # Rows whose features are made at once where they have to be cast.
 ROWS_PER_CAST = 256
 
@@ -249,29 +255,46 @@ class Accumulator:
         single = n_rows >= FEW_ROWS and _of_usual_size(targets)
         dtype = self.dtype if single else np.dtype(np.float64)
         block = self._buffer("block", (n_rows, len(moments.products)), dtype)
-        self._write_features(X, block[:, :d])
+        means = self._means_to_leave_out(X) if dtype == np.float32 else None
+        self._write_features(X, block[:, :d], means)
         if weights is not None:
             block[:, :d] *= roots.astype(dtype)
         block[:, d:] = targets
-        self._add_products(block)
+        sums = self._add_products(block)
         corner = np.einsum("ij,ik->jk", targets, targets, optimize=False)
         moments.products[d:, d:] += np.triu(corner)
+        if means is not None:
+            self._add_means(means, sums, corner[:, -1])
         self.moments = replace(moments, n_rows=moments.n_rows + n_rows)
 
-    def _write_features(self, X: Any, out: Array) -> None:
-        """Write features made in the dtype of the rows, which knows how precise they are."""
+    def _means_to_leave_out(self, X: Any) -> Array | None:
+        """Return numbers near the means of the features, if those have much of their squares."""
+        some = self.features._written(X[:: -(-X.shape[0] // ROWS_PER_MEAN)])
+        means: Array = some.mean(axis=0)
+        squares = np.einsum("ij,ij->", some, some, dtype=np.float64) / len(some)
+        return means if means @ means > CENTRED_FROM * squares else None
+
+    def _write_features(self, X: Any, out: Array, means: Array | None) -> None:
+        """Write features, less the means, made in the dtype of the rows: they are as precise."""
         if X.dtype == out.dtype:
             self.features._write(X, out)
+            if means is not None:
+                out -= means
             return
         made = self._buffer("made", (ROWS_PER_CAST, out.shape[1]), X.dtype)
         for start in range(0, len(out), ROWS_PER_CAST):
             rows = slice(start, min(start + ROWS_PER_CAST, len(out)))
             part = made[: rows.stop - start]
             self.features._write(X[rows], part)
+            if means is not None:
+                part -= means
             out[rows] = part
 
-    def _add_products(self, block: Array) -> None:
-        """Add the products of the columns of a block, but for those of targets."""
+    def _add_products(self, block: Array) -> Float64Array:
+        """Add the products of the columns of a block, but for those of targets.
+
+        Returns the sums of its features.
+        """
         products, d = self.moments.products, self.moments.n_components
         multiply = blas.ssyrk if block.dtype == np.float32 else blas.dsyrk
         result = self._buffer("products", products.shape, block.dtype, order="F")
@@ -280,6 +303,19 @@ class Accumulator:
         assert np.shares_memory(found, result)  # or else memory would be twice what it should
         products[:, :d] += result[:, :d]
         products[:d, d:] += result[:d, d:]
+        return result[:d, -1].astype(np.float64)
+
+    def _add_means(self, means: Array, sums: Float64Array, target_sums: Float64Array) -> None:
+        """Add what products with features that were centred lack.
+
+        That is ``m s' + s m' + w m m'`` of features with the means ``m`` left out, whose sums are
+        ``s``, and ``m t'`` of features and targets, whose sums are ``t``, the last of them ``w``.
+        """
+        left = np.concatenate([means, np.zeros(len(target_sums))])
+        right = np.concatenate([sums + target_sums[-1] / 2.0 * means, target_sums])
+        products = self.moments.products
+        found = blas.dsyr2(1.0, left, right, a=products, overwrite_a=1)
+        assert np.shares_memory(found, products)
 
     def _buffer(self, name: str, shape: tuple[int, int], dtype: Any, order: Any = "C") -> Array:
         """Return an array of this shape, at the beginning of one that is kept."""

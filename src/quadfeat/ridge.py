@@ -67,6 +67,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     gram_dtype : {"float32", "float64"}, default="float32"
         For ``"normal"``: in what products of features are computed within a block of rows; blocks
         are added up in float64. Blocks of fewer than 512 rows are multiplied in float64 anyway.
+        Targets with next to no noise may want a smaller ``alpha`` than float32 can tell from 0.
     verbose : bool, default=False
         Show progress on standard error. Of Dask's collections that is how many rows there were;
         on the way Dask has its own.
