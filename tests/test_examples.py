@@ -1,0 +1,45 @@
+"""The scripts of the gallery run as they stand, anywhere, and end in pictures."""
+
+import runpy
+import socket
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("plot_*.py"))
+
+
+@pytest.fixture
+def bare_machine(tmp_path, monkeypatch):
+    """A folder without files, no folder of data, no network, no screen, the gallery's look."""
+
+    def refuse(*_):
+        raise AssertionError("an example must not need a network")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("QUADFEAT_DATA", raising=False)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(plt, "show", lambda: None)
+    plt.switch_backend("agg")
+    with mpl.rc_context(fname=EXAMPLES / "quadfeat.mplstyle"):
+        yield
+    plt.close("all")
+
+
+def test_there_is_a_gallery():
+    assert len(SCRIPTS) >= 6
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_an_example_runs_without_warnings_and_ends_in_a_picture(script, bare_machine):
+    runpy.run_path(str(script), run_name="__main__")
+    figures = [plt.figure(number) for number in plt.get_fignums()]
+    assert figures
+    for figure in figures:
+        assert figure.axes
+        for ax in figure.axes:
+            assert ax.has_data()
+        figure.canvas.draw()  # text that cannot be set, a layout that does not fit
