@@ -27,9 +27,9 @@ X = np.column_stack([np.cos(angles), np.sin(angles)]) @ plane.T
 
 # %%
 # A plain random layer has units ``w`` that are drawn independently. A better one has each unit with
-# its reflection ``-w``. A quadrature rule has the vertices of a simplex, turned at random, with their
-# reflections. The length of ``w`` is only a factor of these units, so that the rule can put in its
-# mean instead of drawing it: ``tilt="exact"``.
+# its reflection ``-w``. A quadrature rule has the vertices of a simplex, turned at random, with
+# their reflections. The length of ``w`` is only a factor of these units, so that the rule can put
+# in its mean instead of drawing it: ``tilt="exact"``.
 
 N_UNITS, N_DRAWS = 4 * (d + 1), 60  # two whole blocks of the rule
 layers = {
@@ -80,8 +80,8 @@ figure.legend(handles, labels, loc="outside lower center", ncols=4)
 plt.show()
 
 # %%
-# Lines above are layers, one each. Those of the simplex keep together best. For ramps they all meet
-# at the angle 0: a ramp and its reflection squared are :math:`(w \cdot x)^2` together, a polynomial
-# of degree 2, which the rule integrates exactly, so that the kernel of a row with itself has no
-# error. For squared ramps that would take degree 4, and for steps no degree is enough; there the
-# gain is smaller.
+# Thin lines are layers. Those of the simplex keep together best, and for ramps they all meet at the
+# angle 0, that is in the kernel of a row with itself: the squares of a ramp and its reflection add
+# up to :math:`(w \cdot x)^2`, a polynomial of degree 2, which the rule integrates exactly. For
+# steps a reflection alone does that, since one of the two is always 1. For squared ramps it would
+# take degree 4, which the rule has not, and there is an error left.

@@ -85,8 +85,10 @@ for (name, make), marker in zip(contestants.items(), "os^", strict=True):
         ax.plot(seconds, wrong, marker=marker, label=name)
         for n, x, y in zip(sizes[name], seconds, wrong, strict=True):
             ax.annotate(f"{n}", (x, y), (5, 4), textcoords="offset points", fontsize=8)
-exact = measure(SVC(gamma=gamma, C=10.0))
+machine = SVC(gamma=gamma, C=10.0)
+exact = measure(machine)
 print(f"{'exact SVC':30s}        {exact[0]:.2f} s, {exact[1]:.3f} s, {exact[2]:.2f} % wrong")
+print(f"It has {len(machine.support_)} support vectors.")
 for ax, seconds, what in zip(axes, exact, ("train", "predict the test rows"), strict=False):
     ax.plot(seconds, exact[2], "*", markersize=13, color="C6", label="exact SVC")
     ax.set(xscale="log", yscale="log", xlabel=f"seconds to {what}")
@@ -100,12 +102,12 @@ plt.show()
 
 # %%
 # At equal numbers the features of Nystroem are the most accurate, as they are made of rows of the
-# data, and they take the longer the more there are. The other two are alike in accuracy: on a kernel
-# as narrow as this one rules differ little. With few features ``RBFSampler`` is trained sooner, since
-# ``QuadratureRidgeClassifier`` takes some tenths of a second to choose its rule. With many, which is
+# data, and they take the longer the more there are. The other two are alike in accuracy: on a
+# kernel as narrow as this one rules differ little. With few features ``RBFSampler`` is trained
+# sooner, since ``QuadratureRidgeClassifier`` takes its time to choose a rule. With many, which is
 # where the accuracy is, that no longer shows.
 #
-# Ten thousand rows are few: the exact machine can still be trained in seconds, and is the most
-# accurate. But its time grows with the square of the rows and more, that of the others in proportion
-# to them. And it has to compare each new row with thousands of its support vectors, which is why it
-# is the slowest by far to predict. There the native map is the fastest.
+# As long as there are so few rows the exact machine can be trained in seconds, and it is the most
+# accurate. But its time grows with the square of the rows and more, that of the others in
+# proportion to them. And it has to compare each new row with all of its support vectors, which is
+# why it is the slowest by far to predict. There the native map is the fastest.

@@ -66,6 +66,11 @@ exact_mean, total = exact.predict(grid, return_std=True)
 noise = exact.kernel_.k2.noise_level * y[some].var()
 exact_deviation = np.sqrt(np.maximum(total**2 - noise, 0))
 
+ratio = np.median(exact_deviation / deviation)
+print(
+    f"ratio of the deviations: {ratio:.1f}; root of that of rows: {(len(X) / len(some)) ** 0.5:.1f}"
+)
+
 figure, (above, middle, below) = plt.subplots(
     3, 1, figsize=(8.6, 8), layout="constrained", sharex=True, height_ratios=(3, 3, 2)
 )
@@ -91,8 +96,8 @@ below.legend(ncols=2, loc="upper left")
 plt.show()
 
 # %%
-# Where there are data, two hundred times the rows make the deviation smaller by more than a factor
-# of ten. In the gap both widen. The process that has seen all rows knows the signal so well at the
+# Where there are data, more rows make the deviation smaller in proportion to the root of their
+# number. In the gap both widen. The process that has seen all rows knows the signal so well at the
 # edges of the gap that it goes on with some confidence from there; thin lines are functions that it
 # considers possible.
 #
