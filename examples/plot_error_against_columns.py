@@ -27,65 +27,64 @@ X_fit, X_test = train_test_split(X, test_size=400, random_state=0)
 d = X.shape[1]
 
 
-def mean_error(make_map, gamma, n_maps=3):
-    """Return the root mean square of the relative error over some draws of a map."""
+def mean_error(make_map, gamma, n_components):
+    """Return the root mean square of the relative error over three draws of a map."""
     exact = rbf_kernel(X_test, gamma=gamma)
     errors = []
-    for seed in range(n_maps):
-        Z = make_map(seed).fit(X_fit).transform(X_test)
+    for seed in range(3):
+        Z = make_map(gamma, n_components, seed).fit(X_fit).transform(X_test)
         errors.append(np.linalg.norm(Z @ Z.T - exact) / np.linalg.norm(exact))
     return np.sqrt(np.mean(np.square(errors)))
 
 
 # %%
+# What is compared, and how it is drawn.
+
+
+def ours(rule):
+    """Return what makes a map of a rule, for a width of the kernel and a number of columns."""
+    return lambda gamma, n_components, seed: QuadratureFeatures(
+        Gaussian(gamma), rule=rule, n_components=n_components, random_state=seed
+    )
+
+
+def theirs(sampler):
+    """Return what makes a map of scikit-learn's."""
+    return lambda gamma, n_components, seed: sampler(
+        gamma=gamma, n_components=n_components, random_state=seed
+    )
+
+
+methods = {
+    "rff": (ours("rff"), "C7o-"),
+    "gauss-hermite": (ours("gauss-hermite"), "C7D-"),
+    "fastfood": (ours("fastfood"), "C7^-"),
+    "halton": (ours("halton"), "C2v-"),
+    "sobol": (ours("sobol"), "C2s-"),
+    "orf": (ours("orf"), "C5s-"),
+    "rom": (ours("rom"), "C5^-"),
+    "sr33": (ours("sr33"), "C1P-"),
+    "auto": (ours("auto"), "C0o-"),
+    "scikit-learn's RBFSampler": (theirs(RBFSampler), "C6x--"),
+    "scikit-learn's Nystroem": (theirs(Nystroem), "C6x:"),
+}
+
+# %%
 # Widths are told by ``gamma``: at ``1 / d`` most pairs of digits have a kernel near 1, at ``1 / 4``
 # near 0. Numbers of columns are those of whole blocks of ``sr33``, its best case; ``"auto"`` would
-# take any number.
+# take any number. Nystroem, which makes a column of a row, has at most half as many as there are.
 
 gammas = {"wide kernel, gamma = 1/64": 1 / 64, "narrow kernel, gamma = 1/4": 1 / 4}
 columns = [2 * n_blocks * (d + 1) + 1 for n_blocks in (1, 2, 4, 8, 16)]
-looks = {  # colour, marker
-    "rff": ("C7", "o"),
-    "gauss-hermite": ("C7", "D"),
-    "fastfood": ("C7", "^"),
-    "halton": ("C2", "v"),
-    "sobol": ("C2", "s"),
-    "orf": ("C5", "s"),
-    "rom": ("C5", "^"),
-    "sr33": ("C1", "P"),
-    "auto": ("C0", "o"),
-}
 
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 5), layout="constrained")
 for ax, (title, gamma) in zip(axes, gammas.items(), strict=True):
-    for rule, (colour, marker) in looks.items():
-        errors = [
-            mean_error(
-                lambda seed, rule=rule, gamma=gamma, n=n: QuadratureFeatures(
-                    Gaussian(gamma), rule=rule, n_components=n, random_state=seed
-                ),
-                gamma,
-            )
-            for n in columns
-        ]
-        width = 2.6 if rule == "auto" else 1.3
-        ax.plot(columns, errors, color=colour, marker=marker, linewidth=width, label=rule)
-        print(f"{title}: {rule:14s}", *(f"{error:9.2e}" for error in errors))
-    for sampler, dashes in ((RBFSampler, "--"), (Nystroem, ":")):
-        # Nystroem makes a column of a row of the data: with as many there is nothing left to save.
-        possible = [n for n in columns if sampler is RBFSampler or n < len(X_fit) / 2]
-        errors = [
-            mean_error(
-                lambda seed, sampler=sampler, gamma=gamma, n=n: sampler(
-                    gamma=gamma, n_components=n, random_state=seed
-                ),
-                gamma,
-            )
-            for n in possible
-        ]
-        label = f"scikit-learn's {sampler.__name__}"
-        ax.plot(possible, errors, color="C6", linestyle=dashes, marker="x", label=label)
-        print(f"{title}: {sampler.__name__:14s}", *(f"{error:9.2e}" for error in errors))
+    print(title)
+    for name, (make_map, style) in methods.items():
+        tried = [n for n in columns if "Nystroem" not in name or n < len(X_fit) / 2]
+        errors = [mean_error(make_map, gamma, n) for n in tried]
+        ax.plot(tried, errors, style, linewidth=2.6 if name == "auto" else 1.3, label=name)
+        print(f"{name:26s}", *(f"{error:9.2e}" for error in errors))
     ax.set(title=title, xlabel="columns", xscale="log", yscale="log")
     ax.set_xticks(columns, [str(n) for n in columns])
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -103,8 +102,9 @@ plt.show()
 # exactly. The orthogonal rules ``orf`` and ``rom`` come next. Independent nodes (``rff`` and
 # ``gauss-hermite``) are alike, and ``fastfood``, which is faster than these, is a little worse.
 # Low-discrepancy points are at home in few dimensions: with 64 of them ``halton`` is no better than
-# random, while ``sobol`` gains with many columns. ``RBFSampler`` is behind ``rff`` because it has
-# cosines at random phases, where ``rff`` here has a cosine and a sine for each node.
+# random, while ``sobol`` gains with many columns. ``RBFSampler`` is behind ``rff``, and its line is
+# ragged, because it has cosines at random phases, which add a noise of their own; ``rff`` here has
+# a cosine and a sine for each node.
 #
 # On the narrow kernel there is little to choose between rules. ``auto`` is at the lower edge of the
 # crowd in both pictures, without having been told which kernel is wide.

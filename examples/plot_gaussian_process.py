@@ -66,10 +66,8 @@ exact_mean, total = exact.predict(grid, return_std=True)
 noise = exact.kernel_.k2.noise_level * y[some].var()
 exact_deviation = np.sqrt(np.maximum(total**2 - noise, 0))
 
-ratio = np.median(exact_deviation / deviation)
-print(
-    f"ratio of the deviations: {ratio:.1f}; root of that of rows: {(len(X) / len(some)) ** 0.5:.1f}"
-)
+print(f"median ratio of the deviations: {np.median(exact_deviation / deviation):.1f}")
+print(f"root of the ratio of the rows: {np.sqrt(len(X) / len(some)):.1f}")
 
 figure, (above, middle, below) = plt.subplots(
     3, 1, figsize=(8.6, 8), layout="constrained", sharex=True, height_ratios=(3, 3, 2)
