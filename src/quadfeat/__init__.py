@@ -8,6 +8,7 @@ from quadfeat.accuracy import KernelError
 from quadfeat.blocks import ParquetBlocks
 from quadfeat.features import QuadratureFeatures, transform_into
 from quadfeat.growth import grow
+from quadfeat.persistence import load, save
 from quadfeat.posterior import AlphaPath
 from quadfeat.ridge import QuadratureRidge, QuadratureRidgeClassifier
 
@@ -21,8 +22,10 @@ __all__ = [
     "bounds",
     "grow",
     "kernels",
+    "load",
     "rotations",
     "rules",
+    "save",
     "show_config",
     "transform_into",
 ]

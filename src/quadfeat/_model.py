@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import gen_batches
@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
 from quadfeat import conjugate, lengthscales, posterior
+from quadfeat._pickles import VersionedState
 from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array
 from quadfeat.blocks import Block, Source, Validated, is_dask, is_stream
@@ -167,7 +168,7 @@ class Coefficients:
     temperature: float | None = None
 
 
-class QuadratureModel(BaseEstimator):
+class QuadratureModel(VersionedState):
     """What regression and classification have in common."""
 
     def __init__(
@@ -235,6 +236,8 @@ class QuadratureModel(BaseEstimator):
 
     def _describe(self, summary: Summary) -> None:
         """Set the attributes that tell about the targets."""
+
+    _needs = ("features_", "_solution", "n_features_in_")
 
     @property
     def _penalty(self) -> Penalty:

@@ -7,6 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from quadfeat import _validation as check
+
+# The bit generators of NumPy, whose states are numbers.
+BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+
+# Where in its state a bit generator reads next, and the largest place. NumPy does not check them.
+PLACES = {"MT19937": ("state", "pos", 624), "Philox": (None, "buffer_pos", 4)}
+
 
 def generator(random_state: Any) -> np.random.Generator:
     """Return a generator: of its own for an int, seeded by it for a RandomState."""
@@ -28,3 +36,17 @@ def restored(state: Any) -> np.random.Generator:
     bit_generator = getattr(np.random, state["bit_generator"])()
     bit_generator.state = state
     return np.random.Generator(bit_generator)
+
+
+def check_state(state: Any) -> dict[str, Any]:
+    """Return the state of a generator, of unknown origin, if it can be one."""
+    if not isinstance(state, dict) or state.get("bit_generator") not in BIT_GENERATORS:
+        raise ValueError("the state of a generator is none of those that NumPy has")
+    name = state["bit_generator"]
+    if name in PLACES:
+        part, key, largest = PLACES[name]
+        place = (state if part is None else state[part])[key]
+        if not check.is_number(place) or not 0 <= place <= largest:
+            raise ValueError(f"the {key} of {name} is {place!r}, not one of 0 to {largest}")
+    restored(state)  # NumPy complains about all else
+    return state

@@ -10,6 +10,7 @@ from typing import Any
 import joblib
 
 from quadfeat._files import atomic_write
+from quadfeat._pickles import FORMAT
 
 # Seconds between two files at least, and how much longer than writing one they are apart.
 SECONDS = 10.0
@@ -28,7 +29,8 @@ class Checkpoint:
 
     def __init__(self, path: Any, identity: dict[str, Any]) -> None:
         self.path = None if path is None else Path(os.fspath(path))
-        self.identity = identity
+        # What is kept of unfinished work is no fitted object that would tell its format itself.
+        self.identity = {"format": FORMAT} | identity
         self._due = time.monotonic() + SECONDS
 
     def load(self) -> Any:

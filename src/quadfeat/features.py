@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
 from quadfeat import accuracy, budget
 from quadfeat._core import CompiledMap, compile_map, farthest, largest_magnitude, n_threads
+from quadfeat._pickles import VersionedState
 from quadfeat._random import child, generator
 from quadfeat._validation import Array
 from quadfeat.accuracy import KernelError
@@ -77,7 +78,7 @@ def as_rule(rule: Rule | str) -> Rule:
     return check.object_or_name(rule, "rule", Rule, _NAMED)  # type: ignore[type-abstract]
 
 
-class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VersionedState):
     r"""Explicit features whose inner products approximate a kernel.
 
     ``transform(X) @ transform(Y).T`` is close to ``kernel(X, Y)``, so that a linear model on the
@@ -533,6 +534,16 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             compiled = compile_map(nodes, self.kernel_, dtype, far=far)
             cache[dtype, far] = nodes, compiled
         return compiled
+
+    _needs = (
+        "nodes_",
+        "kernel_",
+        "rule_",
+        "n_components_",
+        "_n_features_out",
+        "_states",
+        "_compiled",
+    )
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be computed again is not worth pickling.

@@ -1,0 +1,62 @@
+"""Pickles that know in which format they are, so that another version can tell whether to trust it.
+
+The format is a small number. It goes up when attributes of a fitted object change their names or
+meaning, and then :meth:`VersionedState.__setstate__` is where older ones are brought up to date.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+# In which format this version pickles. Format 0 are pickles from before they were numbered: their
+# attributes are those of format 1, if they are all there.
+FORMAT = 1
+
+FORMAT_KEY = "_quadfeat_format"
+VERSION_KEY = "_quadfeat_version"
+
+
+class VersionedState(BaseEstimator):
+    """An estimator whose pickles carry their format, and the version that wrote them.
+
+    Subclasses name in ``_needs`` the attributes without which a fitted object is of no use: those
+    that have the first of them have to have all.
+    """
+
+    _needs: tuple[str, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        from quadfeat import __version__
+
+        state: dict[str, Any] = super().__getstate__()
+        return state | {FORMAT_KEY: FORMAT, VERSION_KEY: __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        found, version = state.pop(FORMAT_KEY, 0), state.pop(VERSION_KEY, None)
+        name = type(self).__name__
+        if not isinstance(found, int) or not 0 <= found <= FORMAT:
+            raise ValueError(_unknown(name, found, version))
+        if found == 0 and self._needs and self._needs[0] in state:
+            missing = [needed for needed in self._needs if needed not in state]
+            if missing:
+                raise ValueError(
+                    f"this {name} was pickled by an early version of quadfeat and has no "
+                    f"{', '.join(missing)}: fit it again."
+                )
+        super().__setstate__(state)
+
+
+def _unknown(name: str, found: Any, version: Any) -> str:
+    """Return what to say about a format that is not known here."""
+    from quadfeat import __version__
+
+    writer = "another version" if version is None else f"version {version}"
+    wanted = "a newer version" if version is None else f"quadfeat>={version}"
+    return (
+        f"this {name} was pickled by {writer} of quadfeat, in format {found!r}; quadfeat "
+        f"{__version__} reads formats up to {FORMAT}: install {wanted}, or load it there and "
+        "write it by quadfeat.save, whose files more versions read."
+    )

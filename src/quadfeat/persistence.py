@@ -1,0 +1,258 @@
+r"""Models in files that hold numbers and no code.
+
+A file is a zip archive, none of whose members is compressed: ``model.json``, a tree of plain values
+(:mod:`quadfeat._encoding`), and one ``.npy`` file for each array it refers to, so that
+``numpy.load`` and any program for archives can look inside. The comment at its end has the format,
+the version of quadfeat that wrote it and the SHA-256 of all bytes before, so that a file that has
+changed on its way is refused before anything in it is read. What comes of a file is checked to fit
+together (:mod:`quadfeat._consistency`), since a checksum can be forged. Members that are not
+compressed cannot be larger than the file.
+
+The package skops saves these models too, given the list of their classes as ``trusted``; it has no
+checksums, does not look at whether the arrays of a map are such that native code may use them, and
+does not tell formats apart, which is why there is a format of our own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from quadfeat import _validation as check
+from quadfeat._consistency import check_fitted
+from quadfeat._encoding import MODELS, Decoder, Encoder
+from quadfeat._validation import Array
+from quadfeat._files import atomic_write
+
+__all__ = ["load", "save"]
+
+# In which format files are written. It goes up when older versions could not read them.
+FORMAT = 1
+
+TREE = "model.json"
+DIGEST_LENGTH = 64
+COMMENT = re.compile(
+    rb"quadfeat model, format (\d{1,9}), version (\S{1,64}), sha256 ([0-9a-f]{64})"
+)
+LONGEST_COMMENT = 256
+
+# Bytes that are hashed at once.
+CHUNK = 2**20
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a map or model to a file that holds numbers and no code.
+
+    Parameters
+    ----------
+    model : QuadratureFeatures, QuadratureRidge or QuadratureRidgeClassifier
+        Fitted or not. What is loaded gives the same results to the bit, and goes on where this one
+        is: ``partial_fit``, ``merge`` and ``grow`` work as before.
+    path : str or path
+        Where to. A file that is there is replaced, as a whole or not at all.
+
+    See Also
+    --------
+    load : The way back.
+
+    Notes
+    -----
+    A function of your own (``PointwiseNonlinear``) or a kernel or rule of a class of your own is
+    code, and cannot be saved; a pickle can hold it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import quadfeat
+    >>> X = np.random.default_rng(0).standard_normal((100, 3))
+    >>> features = quadfeat.QuadratureFeatures(n_components=64, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     quadfeat.save(features, f"{folder}/features.quadfeat")
+    ...     loaded = quadfeat.load(f"{folder}/features.quadfeat")
+    >>> bool((loaded.transform(X) == features.transform(X)).all())
+    True
+    """
+    from quadfeat import __version__
+
+    if type(model) not in MODELS:
+        names = [kind.__name__ for kind in MODELS]
+        raise TypeError(
+            f"model={check.one_line(model)} is not valid: give a {', a '.join(names[:-1])} or a "
+            f"{names[-1]}, such as a step of a pipeline."
+        )
+    path = _checked_path(path)
+    encoder = Encoder()
+    tree = encoder.encode(model, type(model).__name__)
+    try:
+        check_fitted(model)
+    except ValueError as error:
+        raise ValueError(f"the {type(model).__name__} cannot be saved: {error}.") from error
+    with atomic_write(path) as file:
+        digesting = _Digesting(file)
+        with zipfile.ZipFile(digesting, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
+            archive.writestr(_member(TREE), json.dumps(tree, allow_nan=False, indent=1))
+            for name, array in encoder.arrays.items():
+                with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+            archive.comment = (
+                f"quadfeat model, format {FORMAT}, version {__version__}, sha256 "
+            ).encode() + b"0" * DIGEST_LENGTH
+        digesting.finish()
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the map or model in a file that :func:`save` has written.
+
+    Runs no code from the file, and builds nothing but quadfeat's own objects: a file of unknown
+    origin can make a bad model, and no more than that.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    QuadratureFeatures, QuadratureRidge or QuadratureRidgeClassifier
+        As it was saved.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, or it is something else, or not whole, or has been changed, or is
+        of a newer format.
+
+    See Also
+    --------
+    save : Where there is an example.
+    """
+    path = _checked_path(path)
+    try:
+        with path.open("rb") as file:
+            _check_whole(file)
+            return _read(file)
+    except OSError as error:
+        raise _refusal(path, error.strerror or str(error)) from error
+    except _NotRead as error:
+        raise _refusal(path, str(error)) from error
+    except Exception as error:  # whatever it is that a forged file leads to
+        reason = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise _refusal(path, f"it is not as quadfeat.save writes it ({reason})") from error
+
+
+class _NotRead(Exception):
+    """Why a file is not read any further."""
+
+
+class _Digesting:
+    """A file whose last bytes become the digest of all before them."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._last = b""
+
+    def write(self, data: Any) -> int:
+        """Write all but what may be the last bytes."""
+        data = bytes(data)
+        together = self._last + data
+        ready, self._last = together[:-DIGEST_LENGTH], together[-DIGEST_LENGTH:]
+        self._digest.update(ready)
+        self._file.write(ready)
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: there is more to come."""
+
+    def finish(self) -> None:
+        """Write the digest in place of the last bytes."""
+        self._file.write(self._digest.hexdigest().encode())
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """Return a member of an archive that is the same whenever it is written."""
+    return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+
+
+def _checked_path(path: Any) -> Path:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path={check.one_line(path)} is not valid: give the path of a file.")
+    return Path(path)
+
+
+def _refusal(path: Path, reason: str) -> ValueError:
+    return ValueError(f"path={str(path)!r} cannot be loaded: {reason.rstrip('.')}.")
+
+
+def _check_whole(file: IO[bytes]) -> None:
+    """Check that a file is of a format that is known here, and as it was written."""
+    from quadfeat import __version__
+
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - LONGEST_COMMENT))
+    found = re.search(COMMENT, file.read())
+    if found is None:
+        file.seek(0)
+        if size == 0:
+            raise _NotRead("it is empty")
+        if file.read(4) != b"PK\x03\x04":
+            raise _NotRead("it is no file that quadfeat.save has written")
+        raise _NotRead("it was not written by quadfeat.save, or it is not whole")
+    found_format, version = int(found[1]), found[2].decode(errors="replace")
+    digest, left = hashlib.sha256(), size - DIGEST_LENGTH
+    file.seek(0)
+    while left:
+        chunk = file.read(min(CHUNK, left))
+        if not chunk:
+            raise _NotRead("it has become shorter while it was read")
+        digest.update(chunk)
+        left -= len(chunk)
+    if digest.hexdigest().encode() != found[3]:
+        raise _NotRead("its bytes are not those that were written: get it anew from where it is")
+    if found_format != FORMAT:
+        raise _NotRead(
+            f"it was written by quadfeat {version} in format {found_format}, and quadfeat "
+            f"{__version__} reads format {FORMAT}: install quadfeat>={version}"
+        )
+
+
+def _read(file: IO[bytes]) -> Any:
+    """Return the model in a file that is whole."""
+    size = file.seek(0, os.SEEK_END)
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ValueError("a member is compressed")
+        if sum(member.file_size for member in members) > size:  # they may overlap
+            raise ValueError("its members are larger than the file")
+        decoder = Decoder(lambda name: _read_array(archive, f"{name}.npy"))
+        model = decoder.decode(json.loads(archive.read(TREE)))
+    if type(model) not in MODELS:
+        raise ValueError(f"it holds a {type(model).__name__}")
+    check_fitted(model)
+    return model
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
+    """Return an array, whose shape is held against the size of its member before it is made."""
+    with archive.open(name) as member:
+        version = np.lib.format.read_magic(member)
+        if version != (1, 0):
+            raise ValueError(f"{name} is in version {version} of the .npy format")
+        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
+        n_bytes = archive.getinfo(name).file_size - member.tell()
+        if dtype.hasobject or math.prod(shape) * dtype.itemsize != n_bytes:
+            raise ValueError(f"{name} has not the size of its shape")
+        content = member.read()  # which compares the checksum of the archive
+        order: Any = "F" if fortran_order else "C"
+        array: Array = np.ndarray(shape, dtype, buffer=content, order=order)
+        # In memory of its own, and in the byte order of this machine.
+        return array.astype(dtype.newbyteorder("="), order="K")

@@ -1,0 +1,96 @@
+"""Pickles of older versions load; those of newer ones, and broken ones, say why not."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.frozen import FrozenEstimator
+
+import quadfeat
+from fixtures.make import examples, outcome
+from quadfeat import _pickles
+from quadfeat._pickles import FORMAT, FORMAT_KEY, VERSION_KEY
+
+FIXTURES = Path(__file__).parent / "fixtures"
+X, *OBJECTS = examples()
+IDS = [type(one).__name__ for one in OBJECTS]
+
+
+def restored(model, without=(), **changes):
+    """Return what comes of the pickled state of a model, changed."""
+    state = {name: v for name, v in model.__getstate__().items() if name not in without}
+    made = type(model).__new__(type(model))
+    made.__setstate__(state | changes)
+    return made
+
+
+@pytest.mark.parametrize("number", range(FORMAT + 1))
+def test_pickles_of_each_format_load_and_compute_what_they_did(number):
+    kept = pickle.loads((FIXTURES / f"format_{number}.pickle").read_bytes())
+    for found, expected in zip(outcome(*kept["objects"]), kept["outcome"], strict=True):
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    _, features, ridge, classifier = kept["objects"]
+    ridge.partial_fit(X, np.arange(5.0)).predict(X)
+    classifier.partial_fit(X[:2], ["above", "below"]).predict(X)
+    assert quadfeat.grow(features, 17).transform(X).shape == (5, 17)
+
+
+@pytest.mark.parametrize("model", OBJECTS, ids=IDS)
+class TestState:
+    def test_tells_its_format_and_version(self, model):
+        state = model.__getstate__()
+        assert state[FORMAT_KEY] == FORMAT
+        assert state[VERSION_KEY] == quadfeat.__version__
+
+    def test_is_not_in_the_loaded_object(self, model):
+        loaded = pickle.loads(pickle.dumps(model))
+        assert set(vars(loaded)) == set(vars(model))
+
+    def test_of_a_newer_format_says_what_to_install(self, model):
+        newer = {FORMAT_KEY: FORMAT + 1, VERSION_KEY: "17.4"}
+        with pytest.raises(ValueError, match=rf"version 17\.4 .*format {FORMAT + 1}.*>=17\.4"):
+            restored(model, **newer)
+
+    @pytest.mark.parametrize("number", [-1, "one", 1.5])
+    def test_of_no_known_format_is_refused(self, model, number):
+        with pytest.raises(ValueError, match=f"another version of quadfeat, in format {number!r}"):
+            restored(model, [VERSION_KEY], **{FORMAT_KEY: number})
+
+    def test_without_a_format_loads_if_all_is_there(self, model):
+        assert vars(restored(model, [FORMAT_KEY, VERSION_KEY])).keys() == vars(model).keys()
+
+    def test_without_a_format_says_what_is_missing(self, model):
+        missing = model._needs[-1]
+        with pytest.raises(ValueError, match=f"has no {missing}: fit it again"):
+            restored(model, [FORMAT_KEY, VERSION_KEY, missing])
+
+    def test_of_what_is_not_fitted_needs_nothing(self, model):
+        loaded = restored(clone(model), [FORMAT_KEY, VERSION_KEY])
+        assert repr(loaded) == repr(clone(model))
+
+    def test_is_left_as_it_is(self, model):
+        state = model.__getstate__()
+        clone(model).__setstate__(state)
+        assert state[FORMAT_KEY] == FORMAT
+
+
+def test_versions_of_scikit_learn_are_warned_of_as_ever(monkeypatch):
+    frozen = pickle.dumps(FrozenEstimator(OBJECTS[0]))
+    monkeypatch.setattr("sklearn.base.__version__", "0.1")
+    with pytest.warns(InconsistentVersionWarning, match="FrozenEstimator"):
+        pickle.loads(frozen)
+
+
+def test_checkpoints_of_another_format_are_refused(tmp_path, monkeypatch):
+    from quadfeat import checkpoints
+
+    path = tmp_path / "checkpoint"
+    checkpoints.Checkpoint(path, {"work": 1}).save("state")
+    assert checkpoints.Checkpoint(path, {"work": 1}).load() == "state"
+    monkeypatch.setattr(checkpoints, "FORMAT", _pickles.FORMAT + 1)
+    with pytest.raises(ValueError, match=f"format is {FORMAT} and not {FORMAT + 1}: delete"):
+        checkpoints.Checkpoint(path, {"work": 1}).load()
