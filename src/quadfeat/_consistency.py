@@ -32,7 +32,7 @@ from quadfeat.rotations import (
 from quadfeat.rules import FastfoodMatrices, Rule
 from quadfeat.sampling import RowSample
 from quadfeat.selection import Candidate
-from quadfeat.summaries import Summary
+from quadfeat.summaries import Summary, label_codes
 
 Shape = tuple[int, ...]
 
@@ -215,8 +215,8 @@ def _check_vertices(directions: TurnedVertices, d: int) -> None:
         _check_signs(matrices.signs, (n_blocks, size), np.int8, name)
         _check_permutations(matrices.permutations, (n_blocks, size), name)
         _check_array(matrices.gaussian, (n_blocks, size), np.float64, name)
-    there = n_blocks * (size + bool(directions.simplex))
-    _expect(count <= there, f"nodes_ have {count} directions of {there}")
+    needed = -(-count // (size + bool(directions.simplex)))
+    _expect(n_blocks == needed, f"nodes_ have {n_blocks} blocks and need {needed}")
 
 
 def _leading_array(matrices: Any) -> Any:
@@ -290,13 +290,15 @@ def _check_solution(solution: Solution, n_components: int, d: int, classes: Any)
     _check_kind(summary, Summary, "summary of _solution")
     _check_moments(summary.moments, n_components)
     _expect((summary.classes is None) == (classes is None), "classes of _solution do not fit")
-    if summary.classes is not None:
+    if summary.classes is None:
+        _expect(summary.rows is None, "_solution has rows")
+    else:
         _check_classes(summary.classes, "classes of _solution")
         _expect(np.array_equal(summary.classes, classes), "classes_ are not those of _solution")
         _expect(len(classes) == summary.moments.n_outputs, "classes_ are not as many as outputs")
-    if summary.rows is not None:
         _check_rows(summary.rows, d + 1)
-    _expect(classes is None or summary.rows is not None, "_solution has no rows")
+        codes = summary.rows.rows[:, -1]  # type: ignore[union-attr]
+        _expect(bool(np.isin(codes, label_codes(classes)).all()), "rows have other classes")
     n_outputs = _check_problem(problem, summary.moments)
     _check_kind(solution.penalty, Penalty, "penalty of _solution")
     Penalty.of(

@@ -40,7 +40,7 @@ FORMAT = 1
 TREE = "model.json"
 DIGEST_LENGTH = 64
 COMMENT = re.compile(
-    rb"quadfeat model, format (\d{1,9}), version (\S{1,64}), sha256 ([0-9a-f]{64})"
+    rb"quadfeat model, format (\d{1,9}), version (\S{1,64}), sha256 ([0-9a-f]{64})\Z"
 )
 LONGEST_COMMENT = 256
 
@@ -198,7 +198,7 @@ def _check_whole(file: IO[bytes]) -> None:
 
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - LONGEST_COMMENT))
-    found = re.search(COMMENT, file.read())
+    found = COMMENT.search(file.read())
     if found is None:
         file.seek(0)
         if size == 0:
