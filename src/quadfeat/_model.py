@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
 from quadfeat import conjugate, lengthscales, posterior
+from quadfeat._array_api import to_numpy
 from quadfeat._pickles import VersionedState
 from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array
@@ -302,6 +303,8 @@ class QuadratureModel(VersionedState):
 
         Of a part of the rows all weights may be zero.
         """
+        X, y = to_numpy(X, "X"), to_numpy(y, "y")
+        sample_weight = to_numpy(sample_weight, "sample_weight")
         X, y = validate_data(
             self,
             X,

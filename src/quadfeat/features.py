@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
 from quadfeat import accuracy, budget
+from quadfeat._array_api import follows_input, to_numpy
 from quadfeat._core import CompiledMap, compile_map, farthest, largest_magnitude, n_threads
 from quadfeat._pickles import VersionedState
 from quadfeat._random import child, generator
@@ -196,6 +197,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @follows_input
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuadratureFeatures:
         """Resolve the kernel on the data, choose the rule and draw the nodes.
 
@@ -219,6 +221,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
             from quadfeat import distributed
 
             return distributed.fit_map(self, X, sample_weight)
+        sample_weight = to_numpy(sample_weight, "sample_weight")
         table = check.check_matrix(X, "X", estimator=self)
         weights = None if sample_weight is None else check.check_weights(sample_weight, table)
         kernel = as_kernel(self.kernel).resolve_on(table, weights)
@@ -337,6 +340,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
             f"{self.why_}{said}"
         )
 
+    @follows_input
     def transform(self, X: Any) -> Any:
         """Return the features.
 
@@ -347,7 +351,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            float32 for float32 input, otherwise float64. A Dask array for Dask's collections.
+            float32 for float32 input, otherwise float64. A Dask array for Dask's collections; under
+            scikit-learn's ``array_api_dispatch``, an array of the library of ``X``.
         """
         if is_dask(X):
             from quadfeat import distributed
@@ -355,6 +360,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
             return distributed.transform(self, X)
         return self._features(X)
 
+    @follows_input
     def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
         """Return the rule's estimate of the Gram matrix.
 
@@ -513,7 +519,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         check_is_fitted(self)
         X = validate_data(
             self,
-            X,
+            to_numpy(X, "X"),
             accept_sparse="csr",
             dtype=check.FLOAT_DTYPES,
             ensure_all_finite=False,

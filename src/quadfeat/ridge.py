@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from quadfeat import _validation as check
 from quadfeat import calibration
+from quadfeat._array_api import follows_input, to_numpy
 from quadfeat._model import QuadratureModel
 from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array
@@ -193,6 +194,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     def _per_output(self, values: Float64Array) -> Any:
         return float(values[0]) if self._one_output else values
 
+    @follows_input
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predicted targets.
 
@@ -230,6 +232,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     def _shaped(self, values: Array) -> Array:
         return values[:, 0] if self._one_output else values
 
+    @follows_input
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw functions from the Gaussian process, given the data, and return them at rows.
 
@@ -471,7 +474,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
             )
         start = {}
         if classes is not None and not hasattr(self, "features_"):
-            start["classes"] = np.unique(classes)
+            start["classes"] = np.unique(to_numpy(classes, "classes"))
         return self._partial_fit(X, y, sample_weight, **start)
 
     def merge(self, other: Any) -> QuadratureRidgeClassifier:
@@ -496,6 +499,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         intercept: Float64Array = self._solution.intercept
         return intercept
 
+    @follows_input
     def decision_function(self, X: Any) -> Array:
         """Return the predicted targets of the classes.
 
@@ -517,6 +521,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         decisions = self._decisions(X)
         return decisions[:, 0] if len(self.classes_) == 2 else decisions
 
+    @follows_input
     def predict(self, X: Any) -> Array:
         """Return the class of each row.
 
@@ -536,6 +541,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         which = (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
         return self.classes_[which]
 
+    @follows_input
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class.
 

@@ -1,0 +1,238 @@
+"""Arrays of other libraries in, arrays of the same library out, where scikit-learn does so."""
+
+import inspect
+
+import array_api_strict
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils import estimator_checks
+
+from quadfeat import (
+    QuadratureFeatures,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+    transform_into,
+)
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((90, 4))
+NEW = rng.standard_normal((30, 4))
+y = np.sin(X[:, 0]) + X[:, 1]
+LABELS = np.digitize(y, [-0.5, 0.5])
+FEATURES = QuadratureFeatures(rule="sr33", n_components=21, random_state=0).fit(X)
+
+
+@pytest.fixture
+def dispatch(monkeypatch):
+    # scikit-learn asks for it; SciPy, which is imported already, has no part in what is tested.
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    with sklearn.config_context(array_api_dispatch=True):
+        yield
+
+
+@pytest.fixture(params=["array_api_strict", "torch"])
+def xp(request):
+    return pytest.importorskip(request.param)
+
+
+def numpy_of(array):
+    return np.from_dlpack(array)
+
+
+@pytest.mark.usefixtures("dispatch")
+class TestWithDispatch:
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_features_are_like_their_input(self, xp, dtype):
+        rows = xp.asarray(NEW, dtype=getattr(xp, dtype))
+        Z = FEATURES.transform(rows)
+        assert type(Z) is type(rows)
+        assert Z.dtype == rows.dtype
+        assert Z.device == rows.device
+        assert_array_equal(numpy_of(Z), FEATURES.transform(NEW.astype(dtype)))
+
+    def test_a_fit_to_them_is_that_to_arrays_of_numpy(self, xp):
+        rows, weights = xp.asarray(X), xp.asarray(np.linspace(0.0, 2.0, len(X)))
+        options = {"rule": "orf", "n_components": 21, "random_state": 0}
+        found = QuadratureFeatures(**options).fit(rows, sample_weight=weights)
+        expected = QuadratureFeatures(**options).fit(X, sample_weight=numpy_of(weights))
+        assert found.fingerprint() == expected.fingerprint()
+        Z = QuadratureFeatures(**options).fit_transform(rows)
+        assert type(Z) is type(rows)
+        assert_array_equal(numpy_of(Z), QuadratureFeatures(**options).fit_transform(X))
+
+    def test_no_copies_are_made(self, monkeypatch):
+        torch = pytest.importorskip("torch")
+        written = []
+        write = FEATURES._write
+
+        def remember(rows, out):
+            written.append((rows, out))
+            write(rows, out)
+
+        monkeypatch.setattr(FEATURES, "_write", remember, raising=False)
+        rows = torch.asarray(NEW)
+        Z = FEATURES.transform(rows)
+        ((seen, out),) = written
+        assert np.shares_memory(seen, rows.numpy())
+        assert np.shares_memory(out, Z.numpy())
+
+    def test_the_kernel_and_its_error(self, xp):
+        rows, others = xp.asarray(NEW), xp.asarray(X)
+        gram = FEATURES.approximate_kernel(rows, others)
+        assert type(gram) is type(rows)
+        assert_array_equal(numpy_of(gram), FEATURES.approximate_kernel(NEW, X))
+        found = FEATURES.kernel_error(rows, random_state=0)
+        assert found == FEATURES.kernel_error(NEW, random_state=0)
+
+    def test_into_an_array_of_numpy(self, xp):
+        out = np.empty((30, 21))
+        transform_into(FEATURES, xp.asarray(NEW), out)
+        assert_array_equal(out, FEATURES.transform(NEW))
+
+    @pytest.mark.parametrize("outputs", [1, 2])
+    def test_regression(self, xp, outputs):
+        targets = y if outputs == 1 else np.column_stack([y, -y])
+        rows, weights = xp.asarray(NEW), np.linspace(0.1, 2.0, len(X))
+        model = QuadratureRidge(n_components=21, rule="orf", random_state=0)
+        model.fit(xp.asarray(X), xp.asarray(targets), sample_weight=xp.asarray(weights))
+        plain = sklearn.clone(model).fit(X, targets, sample_weight=weights)
+        for found, expected in [
+            (model.predict(rows), plain.predict(NEW)),
+            *zip(
+                model.predict(rows, return_std=True),
+                plain.predict(NEW, return_std=True),
+                strict=True,
+            ),
+            (model.sample_y(rows, 2), plain.sample_y(NEW, 2)),
+        ]:
+            assert type(found) is type(rows)
+            assert_array_equal(numpy_of(found), expected)
+        score = model.score(xp.asarray(X), xp.asarray(targets))
+        assert score == pytest.approx(plain.score(X, targets))
+
+    def test_classification(self, xp):
+        rows = xp.asarray(NEW)
+        model = QuadratureRidgeClassifier(n_components=21, rule="orf", random_state=0)
+        model.partial_fit(
+            xp.asarray(X), xp.asarray(LABELS), classes=xp.asarray(np.arange(3)), sample_weight=None
+        )
+        plain = sklearn.clone(model).partial_fit(X, LABELS)
+        for method in ("predict", "decision_function", "predict_proba"):
+            found = getattr(model, method)(rows)
+            assert type(found) is type(rows)
+            assert_array_equal(numpy_of(found), getattr(plain, method)(NEW))
+        score = model.score(xp.asarray(X), xp.asarray(LABELS))
+        assert score == pytest.approx(plain.score(X, LABELS))
+
+    def test_texts_stay_in_arrays_of_numpy(self, xp):
+        names = np.array(["low", "medium", "high"])[LABELS]
+        model = QuadratureRidgeClassifier(n_components=21, random_state=0)
+        found = model.fit(xp.asarray(X), names).predict(xp.asarray(NEW))
+        assert_array_equal(found, model.predict(NEW))
+        assert found.dtype == names.dtype
+
+    def test_libraries_may_be_mixed(self, xp):
+        model = QuadratureRidge(n_components=21, rule="orf", random_state=0)
+        expected = model.fit(X, y).predict(NEW)
+        rows = xp.asarray(NEW)
+        assert_array_equal(numpy_of(model.predict(rows)), expected)
+        model.fit(X, xp.asarray(y))
+        assert isinstance(model.predict(NEW), np.ndarray)
+        model.fit(xp.asarray(X), array_api_strict.asarray(y))
+        assert_array_equal(model.predict(NEW), expected)
+
+    def test_blocks_of_rows(self, xp):
+        blocks = [(xp.asarray(X[rows]), xp.asarray(y[rows])) for rows in (slice(50), slice(50, 90))]
+        plain = [(X[:50], y[:50]), (X[50:], y[50:])]
+        model = QuadratureRidge(n_components=21, rule="orf", random_state=0)
+        expected = model.fit(plain).predict(NEW)
+        assert_array_equal(model.fit(blocks).predict(NEW), expected)
+
+    def test_in_a_pipeline(self, xp):
+        pipeline = make_pipeline(MinMaxScaler(), FEATURES, Ridge(solver="svd"))
+        rows = xp.asarray(X)
+        found = pipeline.fit(rows, xp.asarray(y)).predict(rows)
+        assert type(found) is type(rows)
+
+    def test_data_frames_out(self, xp):
+        features = sklearn.clone(FEATURES).set_output(transform="pandas").fit(X)
+        found = features.transform(xp.asarray(NEW))
+        pd.testing.assert_frame_equal(found, features.transform(NEW))
+
+    def test_other_input_is_as_ever(self):
+        expected = FEATURES.transform(NEW)
+        for rows in (NEW, NEW.tolist(), sparse.csr_matrix(NEW), pd.DataFrame(NEW)):
+            found = FEATURES.transform(rows)
+            assert isinstance(found, np.ndarray)
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+
+    def test_integers_and_columns_in_any_order(self, xp):
+        rows = xp.asarray(np.arange(12).reshape(3, 4))
+        assert FEATURES.transform(rows).dtype == xp.float64
+        turned = xp.asarray(np.asfortranarray(NEW))
+        assert_array_equal(numpy_of(FEATURES.transform(turned)), FEATURES.transform(NEW))
+
+    def test_a_gradient_is_refused(self):
+        torch = pytest.importorskip("torch")
+        rows = torch.asarray(NEW).requires_grad_()
+        with pytest.raises(ValueError, match=r"X requires a gradient.*give X\.detach\(\)"):
+            FEATURES.transform(rows)
+        with pytest.raises(ValueError, match=r"y requires a gradient"):
+            QuadratureRidge().fit(X, torch.asarray(y).requires_grad_())
+
+    @pytest.mark.parametrize(("device", "dtype"), [("meta", "float64"), ("cpu", "bfloat16")])
+    def test_what_numpy_cannot_read_is_refused(self, device, dtype):
+        torch = pytest.importorskip("torch")
+        rows = torch.asarray(NEW).to(device=device, dtype=getattr(torch, dtype))
+        with pytest.raises(
+            ValueError, match=f"X is a Tensor of torch.{dtype} on the device {device}.*on the CPU"
+        ):
+            FEATURES.transform(rows)
+
+
+def test_without_dispatch_results_are_arrays_of_numpy():
+    torch = pytest.importorskip("torch")
+    rows, targets = torch.asarray(X), torch.asarray(y)
+    model = QuadratureRidge(n_components=21, random_state=0).fit(rows, targets)
+    classifier = QuadratureRidgeClassifier(n_components=21).fit(rows, torch.asarray(LABELS))
+    for found in (FEATURES.transform(rows), model.predict(rows), classifier.predict(rows)):
+        assert isinstance(found, np.ndarray)
+    assert_array_equal(FEATURES.transform(rows), FEATURES.transform(X))
+
+
+def test_methods_look_as_they_were_written():
+    assert list(inspect.signature(QuadratureRidge.predict).parameters) == [
+        "self",
+        "X",
+        "return_std",
+    ]
+    assert "float32 for float32" in QuadratureFeatures.transform.__doc__
+
+
+@pytest.mark.parametrize("namespace", ["array_api_strict", "torch"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        QuadratureFeatures(n_components=20),
+        QuadratureRidge(n_components=20),
+        QuadratureRidgeClassifier(n_components=20),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_checks_of_scikit_learn(monkeypatch, namespace, estimator, dtype):
+    pytest.importorskip(namespace)
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    source = inspect.getsource(estimator_checks)
+    if isinstance(estimator, QuadratureRidgeClassifier) and 'key != "classes_"' not in source:
+        pytest.skip("this version of scikit-learn wants classes_ to be of the library of y")
+    estimator_checks.check_array_api_input_and_values(
+        type(estimator).__name__, estimator, namespace, dtype_name=dtype, check_sample_weight=True
+    )
