@@ -27,3 +27,13 @@ def test_all_examples_run_one_after_the_other():
 def test_the_examples_of_the_guide_to_learning_run():
     guide = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
     run("\n".join(re.findall(r"```python\n(.*?)```", guide, re.S)))
+
+
+def test_the_examples_of_the_page_about_saving_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "saving.md").read_text(encoding="utf-8")
+    done = run("\n".join(re.findall(r"```python\n(.*?)```", page, re.S))).stdout.splitlines()
+    assert done[0] == "True"
+    assert 540_000 < int(done[1]) < 560_000
+    assert f"{float(done[2]):.1f}" in page
+    assert done[3].startswith("QuadratureFeatures.kernel.phi=<ufunc 'tanh'> cannot be saved: ")

@@ -48,8 +48,8 @@ class Library(NamedTuple):
             return tuple(self.from_numpy(item) for item in result)
         if not isinstance(result, np.ndarray) or result.dtype.kind not in "biuf":
             return result
-        array = self.namespace.from_dlpack(result)
-        return array if array.device == self.device else array.to_device(self.device)
+        # Not from_dlpack, whose arrays some versions of NumPy export for reading only.
+        return self.namespace.asarray(result, device=self.device)
 
 
 def to_numpy(array: Any, name: str) -> Any:
