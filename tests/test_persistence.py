@@ -298,6 +298,14 @@ class TestWhatElseIsKept:
         assert given is loaded.features_.nodes_.directions.matrix
         assert clone(loaded).fit(X, y).features_.fingerprint() == features.fingerprint()
 
+    def test_classes_that_were_declared(self, tmp_path):
+        model = QuadratureRidgeClassifier(n_components=20, random_state=0)
+        model.partial_fit(X, LABELS, classes=[*np.unique(LABELS), "zero"])
+        loaded = round_trip(model, tmp_path)
+        assert_same_model(loaded, model)
+        with pytest.raises(ValueError, match="which are not among those"):
+            loaded.partial_fit(X[:1], ["another"])
+
     def test_lengthscales_that_were_learnt(self, tmp_path):
         model = QuadratureRidge(lengthscales="ard", n_components=30, random_state=0).fit(X, y)
         assert_same_model(round_trip(model, tmp_path), model)
@@ -335,10 +343,11 @@ def test_products_are_kept_once_and_by_half(tmp_path):
     assert len(bytes_of(model, tmp_path)) < 8 * 402**2 * 0.55
 
 
-def test_files_of_each_format_load():
+@pytest.mark.parametrize("number", range(1, persistence.FORMAT + 1))
+def test_files_of_each_format_load(number):
     rows, *made = examples()
     names = ("features", "ridge", "classifier")
-    loaded = [load(FIXTURES / f"{n}_format_{persistence.FORMAT}.quadfeat") for n in names]
+    loaded = [load(FIXTURES / f"{name}_format_{number}.quadfeat") for name in names]
     for found, expected in zip(outcome(rows, *loaded), outcome(rows, *made), strict=True):
         assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
@@ -565,6 +574,14 @@ def _explode():
 class TestForgedFiles:
     """Files with a right checksum whose content no save has written."""
 
+    def test_too_little_memory_is_no_fault_of_the_file(self, small, tmp_path, monkeypatch):
+        def fail(*_):
+            raise MemoryError
+
+        monkeypatch.setattr(persistence, "_read_array", fail)
+        with pytest.raises(MemoryError):
+            load_bytes(small, tmp_path)
+
     def test_forging_by_itself_changes_nothing(self, small, tmp_path):
         assert load_bytes(forged(small), tmp_path).transform(NEW[:, :3]).shape == (40, 9)
 
@@ -603,6 +620,15 @@ class TestForgedFiles:
                     members[name] = npy(array)
 
         with pytest.raises(ValueError, match=NOT_AS_WRITTEN):
+            load_bytes(forged(small, change), tmp_path)
+
+    def test_other_versions_of_npy(self, small, tmp_path):
+        def change(members):
+            file = io.BytesIO()
+            np.lib.format.write_array(file, np.zeros(4), version=(2, 0))
+            members["0.npy"] = file.getvalue()
+
+        with pytest.raises(ValueError, match=r"0\.npy is in version \(2, 0\)"):
             load_bytes(forged(small, change), tmp_path)
 
     def test_members_that_are_missing(self, small, tmp_path):

@@ -146,7 +146,7 @@ class Encoder:
             ]
             return {"type": "dict", "items": items}
         if isinstance(value, os.PathLike):
-            return {"type": "path", "value": os.fspath(value)}
+            return {"type": "path", "value": os.fsdecode(value)}
         if isinstance(value, (np.random.Generator, np.random.RandomState)):
             return self._encode_generator(value, where)
         kind = type(value)

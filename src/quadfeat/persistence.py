@@ -143,6 +143,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise _refusal(path, error.strerror or str(error)) from error
     except _NotRead as error:
         raise _refusal(path, str(error)) from error
+    except MemoryError:  # arrays are no larger than the file, which may be right
+        raise
     except Exception as error:  # whatever it is that a forged file leads to
         reason = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise _refusal(path, f"it is not as quadfeat.save writes it ({reason})") from error
@@ -209,10 +211,7 @@ def _check_whole(file: IO[bytes]) -> None:
     found_format, version = int(found[1]), found[2].decode(errors="replace")
     digest, left = hashlib.sha256(), size - DIGEST_LENGTH
     file.seek(0)
-    while left:
-        chunk = file.read(min(CHUNK, left))
-        if not chunk:
-            raise _NotRead("it has become shorter while it was read")
+    while chunk := file.read(min(CHUNK, left)):
         digest.update(chunk)
         left -= len(chunk)
     if digest.hexdigest().encode() != found[3]:
