@@ -244,27 +244,21 @@ def _check_model(model: QuadratureModel) -> None:
         f"the model is for {d} columns, and its map for {features.n_features_in_}",
     )
     _check_names(model, d)
-    classes = None
-    if isinstance(model, QuadratureRidgeClassifier):
-        classes = model.classes_
+    _check_kind(solution, (Solution, IterativeSolution), "_solution")
+    is_classifier = isinstance(model, QuadratureRidgeClassifier)
+    classes: Any = model.classes_ if is_classifier else None
+    if is_classifier:
         _check_classes(classes, "classes_")
-        n_outputs = 1 if len(classes) == 2 else len(classes)
+    if isinstance(solution, IterativeSolution):
+        n_outputs = _check_iterative(solution, features.n_components_)
+    else:
+        n_outputs = _check_solution(solution, features.n_components_, d, classes)
+    if is_classifier:
+        expected = 1 if len(classes) == 2 else len(classes)
     else:
         _check_flag(model._one_output, "_one_output")
-    _check_kind(solution, (Solution, IterativeSolution), "_solution")
-    if isinstance(solution, IterativeSolution):
-        found = np.shape(solution.coefficients)
-        _check_coefficients(
-            solution, n_components=features.n_components_, n_outputs=(*found, 0, 0)[1]
-        )
-        check.check_positive(solution.alpha, "alpha of _solution")
-        check.check_count(solution.n_iter, "n_iter of _solution", 0)
-        outputs = len(solution.intercept)
-    else:
-        outputs = _check_solution(solution, features.n_components_, d, classes)
-    if classes is None:
-        n_outputs = 1 if model._one_output else outputs
-    _expect(outputs == n_outputs, f"there are {outputs} outputs and not {n_outputs}")
+        expected = 1 if model._one_output else n_outputs
+    _expect(n_outputs == expected, f"there are {n_outputs} outputs and not {expected}")
     if hasattr(model, "_declared"):
         _check_flag(model._declared, "_declared")
     if hasattr(model, "_balanced"):
@@ -282,6 +276,17 @@ def _check_coefficients(found: Any, n_components: int, n_outputs: int) -> None:
         found.coefficients, (n_components, n_outputs), np.float64, "coefficients of _solution"
     )
     _check_array(found.intercept, (n_outputs,), np.float64, "intercept of _solution")
+
+
+def _check_iterative(solution: IterativeSolution, n_components: int) -> int:
+    """Check what conjugate gradients have found, and return how many outputs it predicts."""
+    n_outputs = (*np.shape(solution.coefficients), 0, 0)[1]
+    _expect(n_outputs >= 1, "coefficients of _solution have no columns")
+    _check_coefficients(solution, n_components, n_outputs)
+    check.check_positive(solution.alpha, "alpha of _solution")
+    check.check_count(solution.n_iter, "n_iter of _solution", 0)
+    _expect(check.is_number(solution.error), "error of _solution is no number")
+    return n_outputs
 
 
 def _check_solution(solution: Solution, n_components: int, d: int, classes: Any) -> int:
