@@ -29,8 +29,8 @@ import numpy as np
 from quadfeat import _validation as check
 from quadfeat._consistency import check_fitted
 from quadfeat._encoding import MODELS, Decoder, Encoder
-from quadfeat._validation import Array
 from quadfeat._files import atomic_write
+from quadfeat._validation import Array
 
 __all__ = ["load", "save"]
 
