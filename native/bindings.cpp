@@ -8,8 +8,10 @@
 #include <cpuid.h>
 #endif
 
+#include <chrono>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core.hpp"
@@ -60,6 +62,37 @@ Enum choose(const std::string& name, std::initializer_list<std::pair<const char*
         if (name == choice) return value;
     throw nb::value_error(("unknown name '" + name + "'").c_str());
 }
+
+// The calling thread without the lock of the interpreter, so that others run while the core works.
+class Unlocked {
+public:
+    Unlocked() : state_(PyEval_SaveThread()) {}
+    ~Unlocked() { lock(); }
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+
+    // Let the interpreter handle signals; true if that has raised an exception.
+    bool interrupted() {
+        lock();
+        const bool raised = PyErr_CheckSignals() != 0;
+        state_ = PyEval_SaveThread();
+        return raised;
+    }
+
+private:
+    // Before Python 3.14, a daemon thread that asks for the lock while the interpreter exits has its
+    // stack unwound, which aborts the process at the first frame that is noexcept. It sleeps until
+    // the process is gone instead, as later versions make it do themselves.
+    void lock() noexcept {
+        try {
+            PyEval_RestoreThread(state_);
+        } catch (...) {
+            for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+        }
+    }
+
+    PyThreadState* state_;
+};
 
 template <class T>
 using Values = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
@@ -273,14 +306,10 @@ private:
     static void run(std::size_t n_threads, const std::string& core_name, const Work& work) {
         if (n_threads == 0) throw nb::value_error("n_threads is 0: give a positive number");
         const Core& core = find_core(core_name);
-        bool interrupted = false;
-        const ShouldStop should_stop = [&] {
-            nb::gil_scoped_acquire acquire;
-            return interrupted = PyErr_CheckSignals() != 0;
-        };
-        bool finished;
+        bool interrupted = false, finished;
         {
-            nb::gil_scoped_release release;
+            Unlocked unlocked;
+            const ShouldStop should_stop = [&] { return interrupted = unlocked.interrupted(); };
             finished = work(core.template on<T>(), should_stop);
         }
         if (interrupted) throw nb::python_error();
@@ -296,7 +325,7 @@ template <class T>
 double largest_magnitude(nb::handle X, const std::string& core_name) {
     const Buffer<T, const char> from(X, "X");
     const Core& core = find_core(core_name);
-    nb::gil_scoped_release release;
+    Unlocked unlocked;
     return core.on<T>().largest_magnitude(from.matrix());
 }
 
@@ -324,6 +353,9 @@ void bind_map(nb::module_& module, const char* name) {
 
 NB_MODULE(_native, module) {
     module.doc() = "Feature maps in one pass over the rows.";
+    // What is alive when the interpreter exits is what daemon threads and globals of other modules
+    // hold. That is no leak: without such owners maps go with the last reference to them.
+    nb::set_leak_warnings(false);
     module.def(
         "cores",
         [] {
