@@ -667,9 +667,10 @@ class QuadratureModel(VersionedState):
             summary = draft._start(block, draft.features_.n_components_, **start)
         source = Source([block], block.X.shape[0], repeatable=True)
         width = len(summary.moments.products)
+        # Neither an error nor an interrupt may leave a part of the batch behind.
         if block.X.shape[0] <= rows_per_block(width, self.gram_dtype):
-            summary = draft._summed(source, summary, 0, lambda *_: None)
-        else:  # a block that cannot be added must not leave the others behind
+            summary = draft._summed(source, summary.copied(), 0, lambda *_: None)
+        else:
             summary = draft._prepared(summary, block)
             part = draft._start(block, draft.features_.n_components_, **start)
             summary = summary.merged(draft._summed(source, part, 0, lambda *_: None))
@@ -713,7 +714,9 @@ class QuadratureModel(VersionedState):
                 f"the maps of the two models are different ({ours[:12]} and {theirs[:12]}): fit "
                 "both with the same features=fitted_map."
             )
-        self._adopt(self._solution.summary.merged(other._solution.summary))
+        draft = copy.copy(self)  # replaced as a whole, even if this is interrupted
+        draft._adopt(self._solution.summary.merged(other._solution.summary))
+        self.__dict__ = draft.__dict__
         return self
 
     # Predicting.
@@ -733,8 +736,9 @@ class QuadratureModel(VersionedState):
 
     def _decisions(self, X: Any) -> Array:
         """Return the values of the outputs at validated rows, shape (n_rows, n_outputs)."""
-        found = FeatureProducts(self.features_).multiply(X, self._solution.coefficients)
-        found += self._solution.intercept.astype(found.dtype)
+        solution = self._solution  # as a whole: another thread may be adding rows
+        found = FeatureProducts(self.features_).multiply(X, solution.coefficients)
+        found += solution.intercept.astype(found.dtype)
         return found
 
     def _posterior(self, what: str) -> Posterior:

@@ -45,6 +45,11 @@ class Summary:
         shift = targets.mean(axis=0) if classes is None else np.zeros(len(classes))
         return cls(Moments.empty(n_components, shift), classes)
 
+    def copied(self) -> Summary:
+        """Return this with moments of its own, for an accumulator to write on."""
+        products = self.moments.products.copy(order="F")
+        return replace(self, moments=replace(self.moments, products=products))
+
     def with_rows(self, X: Any, labels: Array, weights: Any) -> Summary:
         """Return this with more rows in the sample."""
         sample = self.rows
