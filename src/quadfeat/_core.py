@@ -13,7 +13,7 @@ import warnings
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from scipy import sparse
 from sklearn.utils import gen_batches
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
@@ -120,9 +120,13 @@ def n_threads(n_jobs: int | None) -> int:
     Negative numbers count down from the processors that cgroup and threadpoolctl allow.
     """
     n_jobs = check.check_n_jobs(n_jobs)
-    if n_jobs is not None and n_jobs < 0:
-        return max(1, min(effective_n_jobs(n_jobs), _openmp_effective_n_threads(n_jobs)))
-    return effective_n_jobs(n_jobs)
+    if n_jobs is None:
+        return effective_n_jobs(None)  # what a context of joblib's says, or 1
+    if n_jobs > 0:
+        return n_jobs
+    # Not what joblib makes of a number: that is about processes, and in those of a pool, which may
+    # not start others, it warns. Threads may be started anywhere.
+    return max(1, min(cpu_count() + 1 + n_jobs, _openmp_effective_n_threads(n_jobs)))
 
 
 def farthest(kernel: Kernel, dtype: Any) -> float:
