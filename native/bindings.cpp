@@ -63,6 +63,14 @@ Enum choose(const std::string& name, std::initializer_list<std::pair<const char*
     throw nb::value_error(("unknown name '" + name + "'").c_str());
 }
 
+// The product of two sizes, for arrays that are said to have as many entries.
+std::size_t times(std::size_t a, std::size_t b) {
+    std::size_t product;
+    if (__builtin_mul_overflow(a, b, &product))
+        throw nb::value_error("the shape of the map is not consistent: no memory is so large");
+    return product;
+}
+
 // The calling thread without the lock of the interpreter, so that others run while the core works.
 class Unlocked {
 public:
@@ -189,32 +197,34 @@ public:
         const bool is_butterfly = plan_.structure == Structure::butterfly;
         const bool is_hadamard = plan_.structure == Structure::hadamard;
         const bool is_dense = plan_.structure == Structure::dense;
-        const std::size_t directions = (is_butterfly || is_hadamard)
-                                           ? n_blocks * (size + simplex)
-                                           : (is_dense ? plan_.n_nodes : d);
         const bool has_pairs = plan_.phi == Phi::fourier || reflected;
         if ((last_is_single && !has_pairs) ||
             (reflected && (plan_.phi == Phi::identity || plan_.phi == Phi::fourier)))
             throw nb::value_error("the columns of a node are not consistent");
-        if (d == 0 || size < d || plan_.n_nodes == 0 || plan_.n_nodes > directions ||
-            (is_hadamard && (size & (size - 1))) || (!is_hadamard && size != d))
+        factors_ = copy(factors, d, "factors");  // first: so d is no more than memory holds
+        const bool has_size = is_hadamard ? size >= d && (size & (size - 1)) == 0 : size == d;
+        if (d == 0 || plan_.n_nodes == 0 || !has_size)
             throw nb::value_error("the shape of the map is not consistent");
+        // As many blocks as it takes, each of them with a matrix.
+        const std::size_t needed = (plan_.n_nodes - 1) / (size + simplex) + 1;
+        const bool has_nodes = is_butterfly || is_hadamard ? rounds > 0 && n_blocks == needed
+                                                           : is_dense || plan_.n_nodes <= d;
+        if (!has_nodes) throw nb::value_error("the shape of the map is not consistent");
 
-        const std::size_t all = n_blocks * rounds;
-        check_size(matrix, is_dense ? plan_.n_nodes * d : 0, "matrix");
+        const std::size_t all = is_butterfly || is_hadamard ? times(n_blocks, rounds) : 0;
+        check_size(matrix, is_dense ? times(plan_.n_nodes, d) : 0, "matrix");
         if (is_dense) matrix_ = grouped(matrix.data(), plan_.n_nodes, d);
-        const std::size_t angles = is_butterfly ? all * (size - 1) : 0;
+        const std::size_t angles = is_butterfly ? times(all, size - 1) : 0;
         check_size(cosines, angles, "cosines");
         check_size(sines, angles, "sines");
         for (std::size_t first = 0; first < angles; first += size - 1)
             append_round<T>(cosines.data() + first, sines.data() + first, size, tangents_);
-        diagonals_ = copy(diagonals, is_hadamard ? all * size : 0, "diagonals");
+        diagonals_ = copy(diagonals, is_hadamard ? times(all, size) : 0, "diagonals");
         const bool permuted = is_butterfly || (is_hadamard && permutations.size());
-        permutations_ = copy(permutations, permuted ? all * size : 0, "permutations");
+        permutations_ = copy(permutations, permuted ? times(all, size) : 0, "permutations");
         for (const std::int32_t index : permutations_)
             if (index < 0 || static_cast<std::size_t>(index) >= size)
                 throw nb::value_error("permutations has an entry out of range");
-        factors_ = copy(factors, d, "factors");
         radii_ = copy(radii, plan_.n_nodes, "radii");
         amplitudes_ = copy(amplitudes, plan_.n_nodes, "amplitudes");
         below_ = copy(below, simplex ? size : 0, "below");
@@ -256,6 +266,7 @@ public:
         check_shape(rows.columns == plan_.d && right.rows == plan_.n_columns() &&
                         has_shape(product, rows.rows, right.columns),
                     "X, V and out");
+        check_outputs(right.columns);
         run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
             return core.multiply(plan_, rows, right, product, n_threads, should_stop);
         });
@@ -272,6 +283,7 @@ public:
                         right.rows == plan_.n_columns() &&
                         has_shape(sum, plan_.n_columns(), right.columns),
                     "X, weights, V and out");
+        check_outputs(right.columns);
         run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
             return core.normal_multiply(plan_, rows, diagonal, right, sum, n_threads, should_stop);
         });
@@ -286,6 +298,7 @@ public:
         check_shape(rows.columns == plan_.d && right.rows == rows.rows &&
                         has_shape(sum, plan_.n_columns(), right.columns),
                     "X, U and out");
+        check_outputs(right.columns);
         run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
             return core.transposed_multiply(plan_, rows, right, sum, n_threads, should_stop);
         });
@@ -299,6 +312,15 @@ private:
 
     static void check_shape(bool fits, const std::string& names) {
         if (!fits) throw nb::value_error((names + " do not have the shape of the map").c_str());
+    }
+
+    // Outputs may be a view of few numbers, repeated: what is computed for them is not.
+    void check_outputs(std::size_t n_outputs) const {
+        constexpr std::size_t most_entries = std::size_t(1) << 48;
+        if (n_outputs > most_entries / (plan_.n_columns() + 1024))  // rounded up by less
+            throw nb::value_error(("products have " + std::to_string(n_outputs) +
+                                   " columns: no memory is so large")
+                                      .c_str());
     }
 
     // Run `work` without the interpreter, but for signals.

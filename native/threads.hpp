@@ -29,7 +29,7 @@ public:
         std::size_t begin = next_, end;
         do {
             const std::size_t left = n_tiles_ - begin;
-            const std::size_t share = left / (2 * n_threads_);
+            const std::size_t share = left / 2 / n_threads_;
             end = begin + (left && !share ? 1 : share);
         } while (!next_.compare_exchange_weak(begin, end));
         return {begin, end};

@@ -411,6 +411,34 @@ def test_the_binding_checks_what_it_is_given():
         native.transform(good, read_only, 1, CORES[0])
     with pytest.raises(ValueError, match="no core named 'abacus'"):
         native.transform(good, out, 1, "abacus")
+    with pytest.raises(ValueError, match="n_threads is 0"):
+        native.transform(good, out, 0, CORES[0])
+    # Repeated outputs take no memory, what is computed for them would.
+    wide = np.lib.stride_tricks.as_strided(np.ones(1), (42, 2**54), (0, 0))
+    with pytest.raises(ValueError, match="products have 18014398509481984 columns"):
+        native.multiply(good[:0], wide, wide[:0], 1, CORES[0])
+
+
+@needs_core
+@pytest.mark.parametrize("n_threads", [2**31, 2**63, 2**64 - 1])
+def test_any_number_of_threads(n_threads):
+    nodes = SphericalRadial().draw(20, 43, Gaussian(0.5), np.random.default_rng(0))
+    native = _core.native_map(nodes, Gaussian(0.5), np.dtype(np.float64), "structured")
+    X = np.random.default_rng(0).standard_normal((9, 20))
+    one, many = np.full((2, 9, 43), np.nan)
+    native.transform(X, one, 1, CORES[0])
+    native.transform(X, many, n_threads, CORES[0])
+    assert_array_equal(many, one)
+
+
+ENDLESS_HADAMARD = {
+    "structure": "hadamard",
+    "size": 2**62,
+    "rounds": 8,
+    "simplex": False,
+    "cosines": np.empty(0),
+    "sines": np.empty(0),
+}
 
 
 @needs_core
@@ -422,6 +450,12 @@ def test_the_binding_checks_what_it_is_given():
         ({"cosines": np.zeros(5)}, "cosines has 5 entries, not 57"),
         ({"below": np.zeros(5)}, "below has 5 entries, not 20"),
         ({"n_blocks": 0}, "not consistent"),
+        ({"n_blocks": 2}, "not consistent"),
+        ({"n_blocks": 2**62, "rounds": 4}, "not consistent"),
+        ({"rounds": 0}, "not consistent"),
+        ({"rounds": 2**62}, "not consistent: no memory is so large"),
+        ({"d": 2**64 - 1, "size": 2**64 - 1}, "factors has 20 entries, not 18446744073709551615"),
+        (ENDLESS_HADAMARD, "no memory is so large"),
         ({"size": 32}, "not consistent"),
         ({"structure": "wavelet"}, "unknown name 'wavelet'"),
         ({"phi": "sigmoid"}, "unknown name 'sigmoid'"),
