@@ -9,6 +9,7 @@
 #endif
 
 #include <chrono>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -106,17 +107,15 @@ template <class T>
 using Values = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 
 template <class T>
-void check_size(const Values<T>& values, std::size_t expected, const char* name) {
+std::vector<T> copy(const Values<T>& values, std::size_t expected, const char* name) {
     if (values.size() != expected)
         throw nb::value_error((std::string(name) + " has " + std::to_string(values.size()) +
                                " entries, not " + std::to_string(expected))
                                   .c_str());
-}
-
-template <class T>
-std::vector<T> copy(const Values<T>& values, std::size_t expected, const char* name) {
-    check_size(values, expected, name);
-    return std::vector<T>(values.data(), values.data() + values.size());
+    std::vector<T> result(expected);
+    const void* const from = values.data();  // which need not be aligned to T
+    if (expected) std::memcpy(result.data(), from, expected * sizeof(T));
+    return result;
 }
 
 // The rows of a matrix in groups, each of them column by column.
@@ -212,13 +211,13 @@ public:
         if (!has_nodes) throw nb::value_error("the shape of the map is not consistent");
 
         const std::size_t all = is_butterfly || is_hadamard ? times(n_blocks, rounds) : 0;
-        check_size(matrix, is_dense ? times(plan_.n_nodes, d) : 0, "matrix");
-        if (is_dense) matrix_ = grouped(matrix.data(), plan_.n_nodes, d);
+        matrix_ = copy(matrix, is_dense ? times(plan_.n_nodes, d) : 0, "matrix");
+        if (is_dense) matrix_ = grouped(matrix_.data(), plan_.n_nodes, d);
         const std::size_t angles = is_butterfly ? times(all, size - 1) : 0;
-        check_size(cosines, angles, "cosines");
-        check_size(sines, angles, "sines");
+        const std::vector<double> c = copy(cosines, angles, "cosines");
+        const std::vector<double> s = copy(sines, angles, "sines");
         for (std::size_t first = 0; first < angles; first += size - 1)
-            append_round<T>(cosines.data() + first, sines.data() + first, size, tangents_);
+            append_round<T>(c.data() + first, s.data() + first, size, tangents_);
         diagonals_ = copy(diagonals, is_hadamard ? times(all, size) : 0, "diagonals");
         const bool permuted = is_butterfly || (is_hadamard && permutations.size());
         permutations_ = copy(permutations, permuted ? times(all, size) : 0, "permutations");

@@ -476,6 +476,31 @@ def test_the_binding_checks_a_map_once_and_for_all(change, message, monkeypatch)
         _core.native_map(nodes, Gaussian(0.5), np.dtype(np.float64), "structured")
 
 
+@needs_core
+@pytest.mark.parametrize("product", ["structured", "dense"])
+def test_parts_of_a_map_need_not_be_aligned(product, monkeypatch):
+    """Arrays that were mapped from a file may not be; ``make sanitize`` sees what relies on it."""
+    rule = SphericalRadial(origin="signed")
+    nodes = rule.draw(20, 42, Gaussian(0.5), np.random.default_rng(0))
+    X = np.random.default_rng(1).standard_normal((3, 20))
+    expected, given = np.full((2, 3, 42), np.nan)
+    dtype, made = X.dtype, _core._native.MapFloat64
+    _core.native_map(nodes, Gaussian(0.5), dtype, product).transform(X, expected, 1, CORES[0])
+
+    class Module:
+        def MapFloat64(**parts):
+            moved = {
+                name: laid_out(part, "unaligned") if isinstance(part, np.ndarray) else part
+                for name, part in parts.items()
+            }
+            assert not moved["radii"].flags.aligned
+            return made(**moved)
+
+    monkeypatch.setattr(_core, "_native", Module)
+    _core.native_map(nodes, Gaussian(0.5), dtype, product).transform(X, given, 1, CORES[0])
+    assert_array_equal(given, expected)
+
+
 def run_python(script, **environment):
     return subprocess.run(
         [sys.executable, "-W", "always", "-c", script],
