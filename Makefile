@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study digits test sanitize lint types format bench learning bias clean
+.PHONY: help study digits test sanitize fuzz lint types format bench learning bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,24 @@ sanitize: ## run the tests of the native core under AddressSanitizer and UBSan
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  $(SANITIZED)/bin/python -m pytest tests/test_native.py tests/test_products.py tests/test_features.py -p no:cacheprovider
 
+# The same with what tells libFuzzer where it has been. Needs Clang, and a Python that there are
+# wheels of atheris for (3.11 to 3.13). What it learns is kept in build/corpus.
+FUZZED := .venv-fuzzed
+FUZZ_SECONDS ?= 600
+FUZZERS := -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize=vptr,function \
+  -fno-sanitize-recover=undefined -g
+fuzz: ## fuzz the native bindings for FUZZ_SECONDS, 600 if not set, under both sanitizers
+	@command -v clang++ > /dev/null || { echo "make fuzz needs clang++: install Clang" >&2; exit 1; }
+	test -x $(FUZZED)/bin/python || $(PYTHON) -m venv $(FUZZED)
+	$(FUZZED)/bin/python -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
+	CXX=clang++ CXXFLAGS='$(FUZZERS)' LDFLAGS='$(FUZZERS)' $(FUZZED)/bin/python -m pip install \
+	  --quiet --disable-pip-version-check --config-settings=build-dir=build/fuzzed .
+	mkdir -p build/corpus
+	LD_PRELOAD="$$($(FUZZED)/bin/python -c 'import atheris; print(atheris.path())')/asan_with_fuzzer.so" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OPENBLAS_NUM_THREADS=1 \
+	  $(FUZZED)/bin/python fuzz/native.py build/corpus -artifact_prefix=build/ -max_len=256 -len_control=0 \
+	  -timeout=120 -max_total_time=$(FUZZ_SECONDS)
+
 lint: $(VENV)/.installed-dev ## check style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -75,4 +93,4 @@ bias: $(VENV)/.installed ## measure the biases that the docstrings quote
 	$(BIN)/python benchmarks/bias.py
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) $(SANITIZED) build dist study compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SANITIZED) $(FUZZED) build dist study compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
