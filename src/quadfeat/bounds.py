@@ -12,7 +12,11 @@ and ``mu`` bounds of :math:`|\phi|` and :math:`|\phi'|`, and ``M`` a bound of
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from quadfeat import _validation as check
 
@@ -28,6 +32,29 @@ __all__ = [
 ]
 
 
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def _in_range(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Make numbers beyond the range of float64 an error that names the arguments."""
+
+    @functools.wraps(function)
+    def checked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except (OverflowError, ZeroDivisionError):
+            given = inspect.signature(function).bind(*args, **kwargs).arguments
+            values = ", ".join(f"{name}={check.one_line(value)}" for name, value in given.items())
+            raise ValueError(
+                f"{function.__name__} leaves the range of float64 for {values}: give less extreme "
+                "numbers."
+            ) from None
+
+    return checked
+
+
+@_in_range
 def beta_d(d: int) -> float:
     r"""Return the paper's dimension factor.
 
@@ -48,6 +75,7 @@ def beta_d(d: int) -> float:
     return (d**-power + d ** (1 / (d + 1))) * 2 ** ((6 * d + 1) / (d + 1)) * (d / (d + 1)) ** power
 
 
+@_in_range
 def sup_error_probability(
     epsilon: float,
     n_components: int,
@@ -104,6 +132,7 @@ def sup_error_probability(
     )
 
 
+@_in_range
 def n_components_for_sup_error(
     epsilon: float,
     delta: float,
@@ -135,6 +164,7 @@ def n_components_for_sup_error(
     return _smallest((log_factor - math.log(_probability(delta))) / rate)
 
 
+@_in_range
 def rff_sup_error_probability(
     epsilon: float,
     n_components: int,
@@ -177,6 +207,7 @@ def rff_sup_error_probability(
     )
 
 
+@_in_range
 def rff_n_components_for_sup_error(
     epsilon: float, delta: float, d: int, *, diameter: float, sigma_p: float = 1.0
 ) -> int:
@@ -199,6 +230,7 @@ def rff_n_components_for_sup_error(
     return _smallest((log_factor - math.log(_probability(delta))) / _rate(epsilon, d, 8))
 
 
+@_in_range
 def ridge_error(epsilon: float, *, alpha: float, target_deviation: float = 1.0) -> float:
     r"""Return the paper's bound of the change of a kernel ridge prediction.
 
@@ -227,6 +259,7 @@ def ridge_error(epsilon: float, *, alpha: float, target_deviation: float = 1.0) 
     )
 
 
+@_in_range
 def n_components_for_ridge_error(
     epsilon: float,
     delta: float,
@@ -264,6 +297,7 @@ def n_components_for_ridge_error(
     )
 
 
+@_in_range
 def variance(n_rules: int, d: int, *, kappa: float = 1.0) -> float:
     r"""Return the paper's bound of the variance of ``n`` averaged SR(3,3) rules (appendix A.1).
 
@@ -297,14 +331,14 @@ def _log_factor(
     epsilon: float, d: int, *, diameter: float, sigma_p: float, kappa: float, mu: float
 ) -> float:
     """Return the logarithm of what stands before the exponential."""
-    ratio = (
-        check.check_positive(sigma_p, "sigma_p")
-        * check.check_positive(diameter, "diameter")
-        * check.check_positive(kappa, "kappa")
-        * check.check_positive(mu, "mu")
-        / check.check_positive(epsilon, "epsilon")
+    logarithm = (
+        math.log(check.check_positive(sigma_p, "sigma_p"))
+        + math.log(check.check_positive(diameter, "diameter"))
+        + math.log(check.check_positive(kappa, "kappa"))
+        + math.log(check.check_positive(mu, "mu"))
+        - math.log(check.check_positive(epsilon, "epsilon"))
     )
-    return math.log(beta_d(d)) + 2 * d / (d + 1) * math.log(ratio)
+    return math.log(beta_d(d)) + 2 * d / (d + 1) * logarithm
 
 
 def _rff_log_factor(epsilon: float, d: int, *, diameter: float, sigma_p: float) -> float:
