@@ -169,6 +169,11 @@ class Kernel(BaseEstimator, ABC):
             if isinstance(value, (bool, np.bool_)):
                 raise TypeError("a truth value is no number")
             scale = np.asarray(value, dtype=np.float64)
+        except OverflowError as error:  # a whole number beyond the range
+            raise ValueError(
+                f"{name}={check.one_line(value)} is not valid: give finite numbers "
+                f"{self.scale_range}."
+            ) from error
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"{name}={value!r} is not valid: give a number, one per input, "
@@ -494,6 +499,19 @@ class Laplacian(SeparationKernel):
         return np.array([np.vdot(sensitivities, np.abs(x[:, None] - x)) for x in X.T])
 
 
+# Beyond these, powers of a parameter of shape, or the frequencies it stands for, are out of range.
+SHAPES = (1e-6, 1e15)
+
+
+def _check_shape(value: Any, name: str) -> float:
+    """Return a parameter of shape as a float if it is in range."""
+    shape = check.check_positive(value, name)
+    least, most = SHAPES
+    if not least <= shape <= most:
+        raise ValueError(f"{name}={value!r} is not valid: give a number from {least} to {most}.")
+    return shape
+
+
 class Matern(_WithLengthScale, SeparationKernel):
     r"""The Matern kernel with scikit-learn's ``length_scale`` and ``nu``.
 
@@ -508,7 +526,7 @@ class Matern(_WithLengthScale, SeparationKernel):
     Parameters
     ----------
     nu : float, default=2.5
-        Smoothness; ``inf`` is the Gaussian kernel.
+        Smoothness, from 1e-6 to 1e15; ``inf`` is the Gaussian kernel.
     length_scale : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
         Width. The words mean the width of the Gaussian kernel with that ``gamma``.
 
@@ -528,7 +546,7 @@ class Matern(_WithLengthScale, SeparationKernel):
     def spectrum(self) -> Spectrum:
         if self.nu == np.inf:
             return NormalSpectrum()
-        return StudentSpectrum(check.check_positive(self.nu, "nu"))
+        return StudentSpectrum(_check_shape(self.nu, "nu"))
 
     def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         if self.nu == np.inf:
@@ -539,13 +557,13 @@ class Matern(_WithLengthScale, SeparationKernel):
     def value_at(self, separations: Float64Array) -> Float64Array:
         if self.nu == np.inf:
             return np.asarray(np.exp(-0.5 * separations))
-        nu = check.check_positive(self.nu, "nu")
+        nu = _check_shape(self.nu, "nu")
         return _matern(nu, np.sqrt(2.0 * nu) * np.sqrt(separations))
 
     def slope_at(self, separations: Float64Array) -> Float64Array:
         if self.nu == np.inf:
             return -0.5 * self.value_at(separations)
-        nu = check.check_positive(self.nu, "nu")
+        nu = _check_shape(self.nu, "nu")
         distance = np.sqrt(2.0 * nu) * np.sqrt(separations)
         if nu > 1:
             return nu / (2.0 - 2.0 * nu) * _matern(nu - 1.0, distance)
@@ -635,7 +653,7 @@ class RationalQuadratic(_WithLengthScale, SeparationKernel):
     Parameters
     ----------
     alpha : float, default=1.0
-        Scale mixture; large values give the Gaussian kernel.
+        Scale mixture, from 1e-6 to 1e15; large values give the Gaussian kernel.
     length_scale : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
         Width. The words mean the width of the Gaussian kernel with that ``gamma``.
 
@@ -653,14 +671,14 @@ class RationalQuadratic(_WithLengthScale, SeparationKernel):
 
     @property
     def spectrum(self) -> Spectrum:
-        return GammaMixtureSpectrum(check.check_positive(self.alpha, "alpha"))
+        return GammaMixtureSpectrum(_check_shape(self.alpha, "alpha"))
 
     def value_at(self, separations: Float64Array) -> Float64Array:
-        alpha = check.check_positive(self.alpha, "alpha")
+        alpha = _check_shape(self.alpha, "alpha")
         return np.asarray(np.exp(-alpha * np.log1p(separations / (2.0 * alpha))))
 
     def slope_at(self, separations: Float64Array) -> Float64Array:
-        alpha = check.check_positive(self.alpha, "alpha")
+        alpha = _check_shape(self.alpha, "alpha")
         return np.asarray(-0.5 * np.exp(-(alpha + 1.0) * np.log1p(separations / (2.0 * alpha))))
 
 
