@@ -23,6 +23,9 @@ Kind = TypeVar("Kind")
 
 FLOAT_DTYPES = (np.float64, np.float32)
 
+# Counts beyond this are slips: arrays of so many entries fit in no memory.
+MOST = 2**40
+
 
 def check_matrix(X: Any, name: str, estimator: Any = None) -> Any:
     """Return ``X`` as a finite float32 or float64 matrix, dense or CSR without duplicates.
@@ -91,6 +94,8 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
     """Return ``value`` as an int if it is a whole number of at least ``minimum``."""
     if not is_number(value) or not isinstance(value, Integral) or int(value) < minimum:
         raise ValueError(f"{name}={value!r} is not valid: give a whole number >= {minimum}.")
+    if int(value) > MOST:
+        raise ValueError(f"{name}={one_line(value)} is not valid: give at most {MOST}.")
     return int(value)
 
 
@@ -98,9 +103,13 @@ def check_positive(value: Any, name: str) -> float:
     """Return ``value`` as a float if it is a finite number above zero."""
     if not is_number(value):
         raise TypeError(f"{name}={value!r} is not valid: give a number > 0.")
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name}={value!r} is not valid: give a finite number > 0.")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond the range
+        number = math.inf
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{name}={one_line(value)} is not valid: give a finite number > 0.")
+    return number
 
 
 def check_fraction(value: Any, name: str) -> float:
