@@ -75,8 +75,8 @@ fuzz: ## fuzz the native bindings for FUZZ_SECONDS, 600 if not set, under both s
 	mkdir -p build/corpus
 	LD_PRELOAD="$$($(FUZZED)/bin/python -c 'import atheris; print(atheris.path())')/asan_with_fuzzer.so" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OPENBLAS_NUM_THREADS=1 \
-	  $(FUZZED)/bin/python fuzz/native.py build/corpus -artifact_prefix=build/ -max_len=256 -len_control=0 \
-	  -timeout=120 -max_total_time=$(FUZZ_SECONDS)
+	  $(FUZZED)/bin/python fuzz/native.py build/corpus -artifact_prefix=build/ \
+	  -max_len=256 -len_control=0 -timeout=120 -max_total_time=$(FUZZ_SECONDS)
 
 lint: $(VENV)/.installed-dev ## check style
 	$(BIN)/ruff check .
