@@ -43,6 +43,13 @@ TIMES = int(os.environ.get("QUADFEAT_EXAMPLES", "1"))
 quiet_in_low_dimension = pytest.mark.filterwarnings("ignore:the weights of.*infinite variance")
 
 
+def quiet_sums(test):
+    """Ignore warnings of scikit-learn, which adds up a table to see whether all is finite."""
+    for what in ("overflow encountered", "invalid value encountered in reduce"):
+        test = pytest.mark.filterwarnings(f"ignore:{what}:RuntimeWarning")(test)
+    return test
+
+
 def examples(count):
     return settings(
         max_examples=count * TIMES,
@@ -294,7 +301,7 @@ class TestMaps:
         rule=named_rules,
         dtype=dtypes,
     )
-    @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+    @quiet_sums
     def test_any_numbers(self, shape, data, kernel, rule, dtype):
         """From the smallest to the largest, and what is none: features are finite, or refused."""
         assume(serves(rule, kernel))
@@ -719,7 +726,7 @@ class TestRegression:
 
     @examples(60)
     @given(data=st.data(), what=st.sampled_from(["X", "y", "sample_weight"]))
-    @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+    @quiet_sums
     def test_any_numbers(self, data, what):
         rng = np.random.default_rng(0)
         tables = {
