@@ -1,28 +1,28 @@
 """Time the feature map against scikit-learn's RBFSampler, NumPy and memset, in one run.
 
 Everything is measured in turns, best of several, with gaps, into a fresh array unless it says warm.
-Prints tables and writes ``benchmarks/transform.csv``.
+Prints tables; with ``--out`` it also writes them as CSV files, which the documentation shows.
 
-    python benchmarks/transform.py [--repeats 7]
+    python benchmarks/transform.py [--repeats 7] [--out docs/measured]
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from sklearn.kernel_approximation import RBFSampler
 
-from quadfeat import QuadratureFeatures, show_config, transform_into
+from quadfeat import QuadratureFeatures, transform_into
 from quadfeat._validation import Array
 from quadfeat.kernels import ArcCosine, Gaussian
+from tables import Table, circumstances
 from timing import best
 
 SHAPES = [(10000, 16, 16), (10000, 256, 4), (5000, 784, 3), (2000, 3072, 2), (500, 7129, 1)]
-Row = dict[str, object]
+WIDTHS = [2**k for k in range(6, 14)]
 
 
 def numpy_fourier(X: Array, W: Array) -> Array:
@@ -44,128 +44,138 @@ def numpy_ramp(X: Array, W: Array) -> Array:
     return np.maximum(X @ W.T, X.dtype.type(0))
 
 
-def fresh_memset(shape: tuple[int, int], dtype: type) -> Array:
-    """Return a fresh array, written once."""
-    Z: Array = np.empty(shape, dtype=dtype)
-    Z.fill(0)
-    return Z
-
-
-def gaussian(repeats: int) -> list[Row]:
+def gaussian(shapes: list[tuple[int, int, int]], repeats: int) -> Table:
     """Time the Gaussian kernel at all shapes and dtypes."""
-    rows: list[Row] = []
-    print("\nGaussian kernel, rule sr33, n_jobs=-1; milliseconds, and ratios to quadfeat (fresh)")
-    print(
-        f"{'N':>6s} {'d':>5s} {'dtype':8s} {'quadfeat':>9s} {'warm':>8s} {'RBFSampler':>11s} "
-        f"{'NumPy':>9s} {'memset':>7s} {'warm':>7s} | {'RBFSampler':>10s} {'NumPy':>6s} "
-        f"{'warm/memset warm':>17s}"
+    table = Table(
+        "transform-gaussian",
+        [
+            "rows",
+            "d",
+            "features",
+            "dtype",
+            "quadfeat, ms",
+            "into a buffer, ms",
+            "RBFSampler, ms",
+            "NumPy, ms",
+            "RBFSampler / quadfeat",
+            "NumPy / quadfeat",
+            "buffer / memset",
+        ],
     )
-    for n_rows, d, n in SHAPES:
+    table.start("Gaussian kernel, rule sr33, n_jobs=-1, into fresh arrays unless it says a buffer")
+    for n_rows, d, n in shapes:
         for dtype in (np.float32, np.float64):
             X = np.random.default_rng(0).standard_normal((n_rows, d)).astype(dtype)
             D = 2 * n * (d + 1)
             features = QuadratureFeatures(
-                Gaussian(1 / d), n_components=D + 1, random_state=0, n_jobs=-1
+                Gaussian(1 / d), rule="sr33", n_components=D + 1, random_state=0, n_jobs=-1
             ).fit(X)
             sampler = RBFSampler(gamma=1 / d, n_components=D, random_state=0).fit(X)
             W = np.random.default_rng(1).standard_normal((D // 2, d)).astype(dtype)
-            warm: Array = np.zeros((n_rows, D + 1), dtype=dtype)
+            buffer: Array = np.zeros((n_rows, D + 1), dtype=dtype)
             times = best(
                 {
                     "quadfeat": partial(features.transform, X),
-                    "quadfeat_warm": partial(transform_into, features, X, warm),
-                    "rbfsampler": partial(sampler.transform, X),
-                    "numpy": partial(numpy_fourier, X, W),
-                    "memset": partial(fresh_memset, (n_rows, D + 1), dtype),
-                    "memset_warm": partial(warm.fill, 0),
+                    "buffer": partial(transform_into, features, X, buffer),
+                    "RBFSampler": partial(sampler.transform, X),
+                    "NumPy": partial(numpy_fourier, X, W),
+                    "memset": partial(buffer.fill, 0),
                 },
                 repeats,
             )
             ours = times["quadfeat"]
-            print(
-                f"{n_rows:6d} {d:5d} {np.dtype(dtype).name:8s} {ours:9.1f} "
-                f"{times['quadfeat_warm']:8.1f} {times['rbfsampler']:11.1f} {times['numpy']:9.1f} "
-                f"{times['memset']:7.1f} {times['memset_warm']:7.1f} | "
-                f"{times['rbfsampler'] / ours:10.1f} {times['numpy'] / ours:6.1f} "
-                f"{times['quadfeat_warm'] / times['memset_warm']:17.1f}",
-                flush=True,
+            table.add(
+                str(n_rows),
+                str(d),
+                str(D),
+                np.dtype(dtype).name,
+                f"{ours:.1f}",
+                f"{times['buffer']:.1f}",
+                f"{times['RBFSampler']:.1f}",
+                f"{times['NumPy']:.1f}",
+                f"{times['RBFSampler'] / ours:.1f}",
+                f"{times['NumPy'] / ours:.1f}",
+                f"{times['buffer'] / times['memset']:.1f}",
             )
-            for way, t in times.items():
-                rows.append(_row("gaussian", n_rows, d, D, np.dtype(dtype).name, way, t))
-    return rows
+    return table
 
 
-def arc_cosine(repeats: int) -> list[Row]:
+def arc_cosine(shapes: list[tuple[int, int, int]], repeats: int) -> Table:
     """Time the arc-cosine kernels in float32."""
-    rows: list[Row] = []
-    print("\nArc-cosine kernels, float32; milliseconds")
-    for n_rows, d, n in SHAPES:
+    table = Table(
+        "transform-arccosine",
+        ["order", "rows", "d", "features", "quadfeat, ms", "NumPy, ms", "NumPy / quadfeat"],
+    )
+    table.start("Arc-cosine kernels, rule sr33, float32, n_jobs=-1")
+    for n_rows, d, n in shapes:
         X = np.random.default_rng(0).standard_normal((n_rows, d)).astype(np.float32)
         D = 2 * n * (d + 1)
         W = np.random.default_rng(1).standard_normal((D, d)).astype(np.float32)
         for order, dense in [(0, numpy_step), (1, numpy_ramp)]:
             features = QuadratureFeatures(
-                ArcCosine(order), n_components=D + (order == 0), random_state=0, n_jobs=-1
+                ArcCosine(order),
+                rule="sr33",
+                n_components=D + (order == 0),
+                random_state=0,
+                n_jobs=-1,
             ).fit(X)
             times = best(
-                {"quadfeat": partial(features.transform, X), "numpy": partial(dense, X, W)}, repeats
+                {"quadfeat": partial(features.transform, X), "NumPy": partial(dense, X, W)}, repeats
             )
-            ratio = times["numpy"] / times["quadfeat"]
-            print(
-                f"order {order}  N = {n_rows:5d}  d = {d:4d}  quadfeat {times['quadfeat']:7.1f}  "
-                f"NumPy {times['numpy']:7.1f}  ratio {ratio:5.1f}",
-                flush=True,
+            table.add(
+                str(order),
+                str(n_rows),
+                str(d),
+                str(D),
+                f"{times['quadfeat']:.1f}",
+                f"{times['NumPy']:.1f}",
+                f"{times['NumPy'] / times['quadfeat']:.1f}",
             )
-            for way, t in times.items():
-                rows.append(_row(f"arccos{order}", n_rows, d, D, "float32", way, t))
-    return rows
+    return table
 
 
-def growth(repeats: int) -> list[Row]:
-    """Time per feature against d, and the exponent that fits it."""
-    rows: list[Row] = []
-    print("\nTime per feature and row against d, one block, float32, one thread")
-    widths = [2**k for k in range(6, 14)]
+def growth(widths: list[int], repeats: int) -> Table:
+    """Time per feature against d; the last row is the exponent that fits it."""
+    table = Table("transform-growth", ["d", "a feature of a row, ns"], first_width=8)
+    table.start("Against d: Gaussian kernel, sr33, one block, float32, one thread, into a buffer")
     nanoseconds = []
     for d in widths:
         n_rows, D = 2**21 // d, 2 * (d + 1)
         X = np.random.default_rng(0).standard_normal((n_rows, d)).astype(np.float32)
-        features = QuadratureFeatures(Gaussian(1 / d), n_components=D + 1, random_state=0).fit(X)
+        features = QuadratureFeatures(
+            Gaussian(1 / d), rule="sr33", n_components=D + 1, random_state=0
+        ).fit(X)
         out: Array = np.zeros((n_rows, D + 1), dtype=np.float32)
         (t,) = best({"quadfeat": partial(transform_into, features, X, out)}, repeats).values()
         nanoseconds.append(1e6 * t / (n_rows * D))
-        print(f"d = {d:5d}  {nanoseconds[-1]:.3f} ns", flush=True)
-        rows.append(_row("growth", n_rows, d, D, "float32", "quadfeat_warm", t))
+        table.add(str(d), f"{nanoseconds[-1]:.3f}")
     exponent = np.polyfit(np.log(widths), np.log(nanoseconds), 1)[0]
-    print(f"time per feature grows as d^{exponent:.2f} (a dense product: d^1)")
-    return rows
-
-
-def _row(kernel: str, N: int, d: int, D: int, dtype: str, way: str, milliseconds: float) -> Row:
-    return {
-        "kernel": kernel,
-        "N": N,
-        "d": d,
-        "D": D,
-        "dtype": dtype,
-        "way": way,
-        "milliseconds": round(milliseconds, 4),
-    }
+    table.add("exponent", f"{exponent:.2f}")
+    return table
 
 
 def main() -> None:
-    """Run everything, print tables and write the CSV file."""
+    """Run everything, print tables and write them where that is wanted."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=7, help="take the best of so many")
-    repeats = parser.parse_args().repeats
-    show_config()
-    rows = gaussian(repeats) + arc_cosine(repeats) + growth(repeats)
-    path = Path(__file__).with_suffix(".csv")
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    print(f"\nwrote {path}")
+    parser.add_argument("--small", action="store_true", help="the two smallest shapes only")
+    parser.add_argument("--out", type=Path, help="folder for the tables as CSV files")
+    given = parser.parse_args()
+    shapes, widths = (SHAPES[:2], WIDTHS[:3]) if given.small else (SHAPES, WIDTHS)
+    small = " --small" if given.small else ""
+    tables = [
+        circumstances(
+            "transform-circumstances",
+            f"python benchmarks/transform.py --repeats {given.repeats}{small}",
+        ),
+        gaussian(shapes, given.repeats),
+        arc_cosine(shapes, given.repeats),
+        growth(widths, given.repeats),
+    ]
+    print()
+    for table in tables:
+        if given.out is not None:
+            table.write(given.out)
 
 
 if __name__ == "__main__":
