@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study digits test sanitize fuzz lint types format bench learning bias clean
+.PHONY: help study digits test docs sanitize fuzz lint types format bench learning limits bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml $(NATIVE)
 	$(INSTALL) '.[dev]'
 	@touch $@
 
+$(VENV)/.installed-docs: $(BIN)/python pyproject.toml $(NATIVE)
+	$(INSTALL) '.[docs]'
+	@touch $@
+
 study: $(VENV)/.installed-study ## rerun the paper's experiments, quickly, and write study/report.html
 	$(BIN)/quadfeat study all --quick --out study
 
@@ -43,8 +47,15 @@ test: $(VENV)/.installed-test ## run every test and docstring example
 	# A process for each processor: the products of matrices in them need no threads of their own.
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
+docs: $(VENV)/.installed-docs ## write the documentation to build/docs/index.html, examples run
+	$(BIN)/python -m sphinx -W --keep-going --quiet docs build/docs
+
+# What these two print is what the documentation shows: they write its tables.
 bench: $(VENV)/.installed ## time the map against scikit-learn and NumPy (a few minutes)
-	$(BIN)/python benchmarks/transform.py
+	$(BIN)/python benchmarks/transform.py --out docs/measured
+
+limits: $(VENV)/.installed ## show where something else is better (two minutes)
+	$(BIN)/python benchmarks/when_not.py --out docs/measured
 
 learning: $(VENV)/.installed ## fit models beside scikit-learn's, on QUADFEAT_DATA if it is set
 	$(BIN)/python benchmarks/learning.py
@@ -94,3 +105,4 @@ bias: $(VENV)/.installed ## measure the biases that the docstrings quote
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) $(SANITIZED) $(FUZZED) build dist study compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf docs/gallery docs/api/generated docs/api/examples docs/sg_execution_times.rst

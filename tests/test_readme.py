@@ -24,11 +24,6 @@ def test_all_examples_run_one_after_the_other():
     run("\n".join(examples))
 
 
-def test_the_examples_of_the_guide_to_learning_run():
-    guide = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
-    run("\n".join(re.findall(r"```python\n(.*?)```", guide, re.S)))
-
-
 def test_the_examples_of_the_page_about_saving_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "saving.md").read_text(encoding="utf-8")

@@ -144,7 +144,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         The drawn nodes. Immutable.
     n_features_in_ : int
         Number of columns seen in :meth:`fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns seen in :meth:`fit`, if they had any.
 
     See Also

@@ -97,7 +97,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     solver_error_ : float
         The bound that ``tol`` is about.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     See Also
     --------
@@ -288,7 +288,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     alpha_, path_, log_marginal_likelihood_, n_iter_, solver_error_
         As in :class:`QuadratureRidge`.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     See Also
     --------

@@ -1,0 +1,49 @@
+"""The documentation: its Python runs and prints what pages say, and no public name is left out."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import quadfeat
+from quadfeat import bounds, kernels, rotations, rules
+
+DOCS = Path(__file__).parents[1] / "docs"
+TEXTS = {page.name: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
+
+# A block of Python and, where one stands behind it, the block of what it prints.
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)
+BETWEEN = "\x1e"
+
+
+@pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if BLOCK.search(text)])
+def test_the_python_of_a_page_runs_from_top_to_bottom_and_prints_what_the_page_says(page, tmp_path):
+    blocks = BLOCK.findall(TEXTS[page])
+    script = f"\nprint({BETWEEN!r})\n".join(code for code, _ in blocks)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert ran.returncode == 0, ran.stderr
+    for printed, (code, stated) in zip(ran.stdout.split(f"{BETWEEN}\n"), blocks, strict=True):
+        if stated:
+            assert printed.strip() == stated.strip(), code
+
+
+def test_there_are_pages_with_python_and_with_what_it_prints():
+    found = {name: BLOCK.findall(text) for name, text in TEXTS.items()}
+    assert {"start.md", "learning.md", "migrating.md", "extending.md"} <= {
+        name for name, blocks in found.items() if blocks
+    }
+    assert any(stated for _, stated in found["start.md"])
+
+
+def test_the_reference_has_every_public_name():
+    reference = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
+    modules = {quadfeat: quadfeat.__all__}
+    modules |= {module: module.__all__ for module in (bounds, kernels, rotations, rules)}
+    for module, names in modules.items():
+        for name in names:
+            listed = re.search(rf"^   {name}$|automodule:: quadfeat\.{name}$", reference, re.M)
+            assert listed, f"{module.__name__}.{name} is not in docs/api"
