@@ -38,10 +38,20 @@ class Table:
 
     def add(self, *cells: str) -> None:
         """Add a row and print it."""
+        self.keep(*cells)
+        print(self._line(cells), flush=True)
+
+    def keep(self, *cells: str) -> None:
+        """Add a row without printing it, for :meth:`show`."""
         if len(cells) != len(self.columns):
             raise ValueError(f"{len(cells)} cells for the {len(self.columns)} columns: {cells!r}")
         self.rows.append(list(cells))
-        print(self._line(cells), flush=True)
+
+    def show(self, title: str) -> None:
+        """Print a title and all rows."""
+        self.start(title)
+        for cells in self.rows:
+            print(self._line(cells), flush=True)
 
     def write(self, folder: Path) -> None:
         """Write ``name.csv`` into a folder."""
