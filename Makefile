@@ -105,4 +105,4 @@ bias: $(VENV)/.installed ## measure the biases that the docstrings quote
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) $(SANITIZED) $(FUZZED) build dist study compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf docs/gallery docs/api/generated docs/api/examples docs/sg_execution_times.rst
+	rm -rf docs/gallery docs/api/generated docs/api/examples

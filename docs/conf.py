@@ -29,8 +29,9 @@ exclude_patterns = ["_extensions", "_templates", "measured"]
 templates_path = ["_templates"]
 
 # Pages are written in Markdown, formulas between dollars.
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "substitution"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+highlight_language = "none"  # of blocks that do not say: commands
 
 # Docstrings: types are in the docstrings, signatures stay short.
 autodoc_typehints = "none"
@@ -60,7 +61,6 @@ autosummary_context = {"own_methods": own_methods}
 suppress_warnings = ["config.cache"]  # a function in the line above cannot be kept between builds
 
 html_theme = "furo"
-pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "github-dark"
 html_title = "quadfeat"
 html_static_path = ["_static"]
@@ -94,7 +94,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "api/examples",
     "doc_module": ("quadfeat",),
     "reference_url": {"quadfeat": None},
-    "min_reported_time": 5,
+    "write_computation_times": False,  # a page that fetches scripts from elsewhere
     "remove_config_comments": True,
     "show_memory": False,
     "download_all_examples": False,

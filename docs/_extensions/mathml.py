@@ -44,5 +44,5 @@ def _mathml(node: nodes.Element, *, as_block: bool) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Make ``html_math_renderer = "mathml"`` known to Sphinx."""
-    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))  # type: ignore[arg-type]
+    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
