@@ -4,10 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#ifdef QUADFEAT_X86
-#include <cpuid.h>
-#endif
-
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
@@ -16,6 +12,7 @@
 #include <vector>
 
 #include "core.hpp"
+#include "processor.hpp"
 #include "tangents.hpp"
 
 namespace nb = nanobind;
@@ -24,30 +21,19 @@ using namespace nb::literals;
 namespace quadfeat {
 namespace {
 
-#ifdef QUADFEAT_X86
-// Whether the processor has what __builtin_cpu_supports of older Clangs has no name for.
-bool has_unnamed_parts_of_v3() {
-    unsigned eax, ebx, ecx, edx;
-    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_F16C) || !(ecx & bit_MOVBE))
-        return false;
-    return __get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) && (ecx & bit_LZCNT);
-}
-#endif
-
-std::vector<const Core*> supported_cores() {
+std::vector<const Core*> detect_cores() {
     std::vector<const Core*> cores;
 #ifdef QUADFEAT_X86
-    __builtin_cpu_init();
-    const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                        has_unnamed_parts_of_v3();
-    const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") &&
-                        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
-    if (has_v4) cores.push_back(&v4::core);
-    if (has_v3) cores.push_back(&v3::core);
+    if (has_x86_64_v4()) cores.push_back(&v4::core);
+    if (has_x86_64_v3()) cores.push_back(&v3::core);
 #endif
     cores.push_back(&baseline::core);
+    return cores;
+}
+
+// The fastest first. Asked once: virtual machines take their time to answer.
+const std::vector<const Core*>& supported_cores() {
+    static const std::vector<const Core*> cores = detect_cores();
     return cores;
 }
 
