@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study digits test docs sanitize fuzz lint types format bench learning limits bias clean
+.PHONY: help study digits test docs sanitize fuzz dist compat lint types format bench learning limits bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,9 +89,16 @@ fuzz: ## fuzz the native bindings for FUZZ_SECONDS, 600 if not set, under both s
 	  $(FUZZED)/bin/python fuzz/native.py build/corpus -artifact_prefix=build/ \
 	  -max_len=256 -len_control=0 -timeout=120 -max_total_time=$(FUZZ_SECONDS)
 
-lint: $(VENV)/.installed-dev ## check style
+dist: $(VENV)/.installed-dev ## build sdist and wheel, and try the wheel in an empty environment
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/dist.py
+
+compat: $(VENV)/.installed-dev ## try the oldest and newest Python, NumPy, scikit-learn (long)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/compat.py
+
+lint: $(VENV)/.installed-dev ## check style, and the files that GitHub reads
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 types: $(VENV)/.installed-dev ## check types
 	$(BIN)/mypy
@@ -104,5 +111,5 @@ bias: $(VENV)/.installed ## measure the biases that the docstrings quote
 	$(BIN)/python benchmarks/bias.py
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) $(SANITIZED) $(FUZZED) build dist study compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SANITIZED) $(FUZZED) .venv-compat build dist study compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf docs/gallery docs/api/generated docs/api/examples

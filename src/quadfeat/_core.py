@@ -24,11 +24,11 @@ from quadfeat.kernels import Kernel
 from quadfeat.nodes import Nodes
 from quadfeat.nonlinearities import Fourier, Ramp
 
-_native: Any
 try:
     from quadfeat import _native
 except ImportError:  # not built: see CMakeLists.txt
-    _native = None
+    _native = None  # type: ignore[assignment]
+IS_NATIVE_BUILT = _native is not None
 
 # Up to this width the native core multiplies by a dense matrix of nodes even where they have
 # structure, and instead of BLAS where they have none.
@@ -73,7 +73,7 @@ ENTRIES_PER_THREAD = 2**15
 
 def _built_cores() -> list[str]:
     """Return what this machine can run, the fastest first."""
-    return [*_native.cores(), "numpy"] if _native is not None else ["numpy"]
+    return [*_native.cores(), "numpy"] if IS_NATIVE_BUILT else ["numpy"]
 
 
 def _choose_core() -> str:
@@ -82,7 +82,7 @@ def _choose_core() -> str:
     wanted = os.environ.get("QUADFEAT_CORE")
     if wanted is not None:
         return check.check_choice(wanted, "QUADFEAT_CORE", built)
-    if _native is None:
+    if not IS_NATIVE_BUILT:
         warnings.warn(
             "quadfeat was installed without its native core, so transforms run in NumPy, several "
             "times slower: install it again where there is a C++ compiler (GCC 12 or Clang 12, or "

@@ -1,12 +1,11 @@
-from typing import Any
-
+import numpy
 from numpy.typing import NDArray
 
 def cores() -> list[str]: ...
-def largest_magnitude_float32(X: Any, core: str) -> float: ...
-def largest_magnitude_float64(X: Any, core: str) -> float: ...
+def largest_magnitude_float32(X: object, core: str) -> float: ...
+def largest_magnitude_float64(X: object, core: str) -> float: ...
 
-class _Map:
+class MapFloat32:
     def __init__(
         self,
         *,
@@ -19,26 +18,61 @@ class _Map:
         size: int,
         n_blocks: int,
         rounds: int,
-        matrix: NDArray[Any],
-        cosines: NDArray[Any],
-        sines: NDArray[Any],
-        diagonals: NDArray[Any],
-        permutations: NDArray[Any],
-        below: NDArray[Any],
-        on: NDArray[Any],
-        factors: NDArray[Any],
-        radii: NDArray[Any],
-        amplitudes: NDArray[Any],
+        matrix: NDArray[numpy.float32],
+        cosines: NDArray[numpy.float64],
+        sines: NDArray[numpy.float64],
+        diagonals: NDArray[numpy.float32],
+        permutations: NDArray[numpy.int32],
+        below: NDArray[numpy.float32],
+        on: NDArray[numpy.float32],
+        factors: NDArray[numpy.float32],
+        radii: NDArray[numpy.float32],
+        amplitudes: NDArray[numpy.float32],
         phase: float,
         has_origin: bool,
         origin: float,
     ) -> None: ...
-    def transform(self, X: Any, out: Any, n_threads: int, core: str) -> None: ...
-    def multiply(self, X: Any, V: Any, out: Any, n_threads: int, core: str) -> None: ...
+    def transform(self, X: object, out: object, n_threads: int, core: str) -> None: ...
+    def multiply(self, X: object, V: object, out: object, n_threads: int, core: str) -> None: ...
     def normal_multiply(
-        self, X: Any, weights: Any, V: Any, out: Any, n_threads: int, core: str
+        self, X: object, weights: object, V: object, out: object, n_threads: int, core: str
     ) -> None: ...
-    def transposed_multiply(self, X: Any, U: Any, out: Any, n_threads: int, core: str) -> None: ...
+    def transposed_multiply(
+        self, X: object, U: object, out: object, n_threads: int, core: str
+    ) -> None: ...
 
-class MapFloat32(_Map): ...
-class MapFloat64(_Map): ...
+class MapFloat64:
+    def __init__(
+        self,
+        *,
+        structure: str,
+        phi: str,
+        simplex: bool,
+        reflected: bool,
+        last_is_single: bool,
+        d: int,
+        size: int,
+        n_blocks: int,
+        rounds: int,
+        matrix: NDArray[numpy.float64],
+        cosines: NDArray[numpy.float64],
+        sines: NDArray[numpy.float64],
+        diagonals: NDArray[numpy.float64],
+        permutations: NDArray[numpy.int32],
+        below: NDArray[numpy.float64],
+        on: NDArray[numpy.float64],
+        factors: NDArray[numpy.float64],
+        radii: NDArray[numpy.float64],
+        amplitudes: NDArray[numpy.float64],
+        phase: float,
+        has_origin: bool,
+        origin: float,
+    ) -> None: ...
+    def transform(self, X: object, out: object, n_threads: int, core: str) -> None: ...
+    def multiply(self, X: object, V: object, out: object, n_threads: int, core: str) -> None: ...
+    def normal_multiply(
+        self, X: object, weights: object, V: object, out: object, n_threads: int, core: str
+    ) -> None: ...
+    def transposed_multiply(
+        self, X: object, U: object, out: object, n_threads: int, core: str
+    ) -> None: ...

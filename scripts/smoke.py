@@ -1,0 +1,99 @@
+"""Is what is installed here whole? Run by the interpreter of an environment, outside of a checkout.
+
+``make dist``, ``make compat`` and the workflow that builds wheels run it on every wheel. It needs
+nothing but what the package itself requires.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.util import find_spec
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+
+import quadfeat
+from quadfeat import QuadratureFeatures, _core
+
+# Beside modules: types, the page of a report, the paper's errors.
+DATA = ("_native.pyi", "py.typed", "reporting/page.html", "study/published_errors.csv")
+
+# Digits of scikit-learn that a map and a linear model have to get right: less is a wrong map.
+ACCURACY = 0.97
+
+
+def check_files() -> None:
+    """Check the version and the files that are no modules."""
+    assert quadfeat.__version__ == version("quadfeat"), quadfeat.__version__
+    missing = [name for name in DATA if not files("quadfeat").joinpath(name).is_file()]
+    assert not missing, f"files are missing from the package: {missing}"
+
+
+def check_cores() -> None:
+    """Check that the native core is in use, and each build of it against NumPy."""
+    assert _core.CORE != "numpy", "the native core is not in use"
+    from quadfeat import _native
+
+    rows = np.random.default_rng(0).normal(size=(70, 40))
+    for core in _native.cores():
+        _core.CORE = core
+        for rule in ("sr33", "rom", "fastfood", "orf"):
+            for kernel in ("gaussian", "arccos1"):
+                for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-4)):
+                    X = rows.astype(dtype)
+                    fitted = QuadratureFeatures(
+                        kernel, n_components=203, rule=rule, random_state=0
+                    ).fit(X)
+                    expected = np.empty((70, 203), dtype=dtype)
+                    reference = _core.NumpyMap(fitted.nodes_, fitted.kernel_, dtype)
+                    reference.write(X, expected, 1)
+                    np.testing.assert_allclose(
+                        fitted.transform(X),
+                        expected,
+                        atol=tolerance * float(np.abs(expected).max()),
+                        err_msg=f"{core}, {rule}, {kernel}, {np.dtype(dtype).name}",
+                    )
+
+
+def check_accuracy() -> None:
+    """Check that a map and a linear model learn."""
+    X, y = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    model = make_pipeline(QuadratureFeatures(random_state=0), RidgeClassifier(alpha=0.1))
+    accuracy = model.fit(X_train, y_train).score(X_test, y_test)
+    assert accuracy > ACCURACY, f"{accuracy:.4f} of the digits are right, not {ACCURACY}"
+
+
+def check_command() -> None:
+    """Check that the command prints its help or, without what it needs, what to install."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "quadfeat", "--help"], capture_output=True, text=True
+    )
+    if find_spec("typer") is not None:
+        assert ran.returncode == 0, ran
+        assert "compare" in ran.stdout, ran
+    else:
+        assert ran.returncode == 1, ran
+        assert "pip install 'quadfeat[study]'" in ran.stderr, ran
+        assert "Traceback" not in ran.stderr, ran
+
+
+def main() -> None:
+    """Check all of it, or stop with what is wrong."""
+    quadfeat.show_config()
+    print(f"from       {files('quadfeat')}")
+    check_files()
+    check_cores()
+    check_accuracy()
+    check_command()
+    print("all is well")
+
+
+if __name__ == "__main__":
+    main()

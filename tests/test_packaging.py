@@ -1,0 +1,90 @@
+"""What the files of the package say of it, in several places, is the same in all of them."""
+
+import ast
+import re
+import subprocess
+import sys
+from importlib.metadata import metadata
+from pathlib import Path
+
+import pytest
+
+import quadfeat
+from quadfeat import _core
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CLAIMED = [
+    classifier.rpartition(" ")[2]
+    for classifier in PYPROJECT["project"]["classifiers"]
+    if classifier.startswith("Programming Language :: Python :: 3.")
+]
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_there_is_one_version():
+    version = PYPROJECT["project"]["version"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", version)
+    assert quadfeat.__version__ == version
+    assert re.search(r"^version: (.*)$", read("CITATION.cff"), re.M).group(1) == version
+    assert re.search(r"^## (\S+)", read("CHANGELOG.md"), re.M).group(1) == version
+
+
+def test_the_license_is_a_known_expression():
+    assert metadata("quadfeat")["License-Expression"] == "BSD-3-Clause"
+    assert "license: BSD-3-Clause\n" in read("CITATION.cff")
+
+
+def test_the_same_pythons_are_claimed_built_and_tested():
+    assert [f"3.{minor}" for minor in range(10, 10 + len(CLAIMED))] == CLAIMED
+    assert PYPROJECT["project"]["requires-python"] == f">={CLAIMED[0]}"
+    built = PYPROJECT["tool"]["cibuildwheel"]["build"]
+    assert built == [f"cp{python.replace('.', '')}-*" for python in CLAIMED]
+    (matrix,) = re.findall(r"^ +python: \[(.*)\]$", read(".github/workflows/ci.yml"), re.M)
+    assert matrix.replace('"', "").split(", ") == CLAIMED
+
+
+def test_without_its_requirements_the_command_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from quadfeat.__main__ import main; main()"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert ran.stderr.strip() == (
+        "quadfeat: error: the command needs typer: pip install 'quadfeat[study]'"
+    )
+
+
+def signatures(source):
+    """The functions and methods of a stub, without the remarks that Annotated adds to types."""
+
+    class WithoutRemarks(ast.NodeTransformer):
+        def visit_Subscript(self, node):
+            self.generic_visit(node)
+            if ast.unparse(node.value) in ("Annotated", "typing.Annotated"):
+                return node.slice.elts[0]
+            return node
+
+    tree = WithoutRemarks().visit(ast.parse(source))
+    found = {}
+    for node in tree.body:
+        members = node.body if isinstance(node, ast.ClassDef) else [node]
+        for member in members:
+            if isinstance(member, ast.FunctionDef):
+                signature = f"({ast.unparse(member.args)}) -> {ast.unparse(member.returns)}"
+                found[getattr(node, "name", ""), member.name] = signature
+    return found
+
+
+@pytest.mark.skipif(not _core.IS_NATIVE_BUILT, reason="built without the native core")
+def test_the_types_of_the_native_module_are_those_that_it_has():
+    stubgen = pytest.importorskip("nanobind.stubgen")
+    generator = stubgen.StubGen(_core._native)
+    generator.put(_core._native)
+    assert signatures(read("src/quadfeat/_native.pyi")) == signatures(generator.get())
