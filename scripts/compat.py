@@ -15,18 +15,27 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import metadata
+from importlib.metadata import metadata, requires
 from pathlib import Path
 
 from build import ProjectBuilder
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from environments import ROOT, SMOKE, Failure, interpreter_of, run
 
 FOLDER = ROOT / ".venv-compat"
 
 # scikit-learn's checks, native against plain arithmetic, maps and models.
-TESTS = ("test_scikit_learn.py", "test_native.py", "test_features.py", "test_ridge.py")
+TESTS = [
+    "tests/test_scikit_learn.py",
+    "tests/test_native.py",
+    "tests/test_features.py",
+    "tests/test_ridge.py",
+]
+
+# As uv names them.
+RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
 
 # Whose versions are told.
 SHOWN = ("numpy", "scipy", "scikit-learn")
@@ -82,14 +91,20 @@ def find_python(version: str) -> str:
     return uv("python", "find", "--managed-python", version, step="finding it").strip()
 
 
+def lower_bound(requirement: Requirement) -> str:
+    """Return the version that a requirement of the form name>=version names."""
+    (bound,) = requirement.specifier
+    return bound.version
+
+
 def oldest_build_requirements() -> list[str]:
     """Return the lower bounds of what builds the package, as pins."""
     requirements = map(Requirement, sorted(ProjectBuilder(ROOT).build_system_requires))
-    return [f"{item.name}=={next(iter(item.specifier)).version}" for item in requirements]
+    return [f"{requirement.name}=={lower_bound(requirement)}" for requirement in requirements]
 
 
 def build_wheel(python: str, sdist: Path, *, oldest: bool) -> Path:
-    """Return a wheel for an interpreter, if need be built by the oldest tools that are claimed."""
+    """Return a wheel for an interpreter, built by the newest tools or the oldest claimed."""
     folder = FOLDER / "wheels" / Path(python).as_posix().strip("/").replace("/", "-")
     constraints = FOLDER / "build-constraints.txt"
     constraints.write_text("\n".join(oldest_build_requirements() if oldest else []))
@@ -102,29 +117,40 @@ def build_wheel(python: str, sdist: Path, *, oldest: bool) -> Path:
     return wheel
 
 
-def try_out(environment: Environment, python: str, wheel: Path) -> str:
+def try_out(environment: Environment, python: str, wheel: Path, tests: list[str]) -> str:
     """Install a wheel with what its tests need, run them, and return what came of it."""
     uv("venv", "--clear", "--python", python, environment.folder, step="making an environment")
-    resolution = {"oldest": "lowest-direct", "newest": "highest"}[environment.resolution]
+    install = ("pip", "install", "--python", environment.interpreter)
+    # Not the wheel with its extras: what it requires would then not be direct, and the newest.
     uv(
-        *("pip", "install", "--python", environment.interpreter, "--only-binary", ":all:"),
-        *("--resolution", resolution, f"quadfeat[test] @ {wheel.as_uri()}"),
-        step="installing",
+        *(*install, "--requirements", ROOT / "pyproject.toml", "--extra", "test"),
+        *("--only-binary", ":all:", "--resolution", RESOLUTIONS[environment.resolution]),
+        step="installing requirements",
     )
+    uv(*install, "--no-deps", wheel, step="installing the wheel")
     run(environment.interpreter, SMOKE, step="smoke.py", cwd=environment.folder)
     printed = run(
         *(environment.interpreter, "-m", "pytest", "-q", "--numprocesses", "auto"),
-        *("-p", "no:cacheprovider"),
-        *(Path("tests", name) for name in TESTS),
+        *("-p", "no:cacheprovider", *tests),
         step="tests",
     )
     return printed.strip().splitlines()[-1].strip("= ")
 
 
-def installed(environment: Environment) -> list[str]:
+def installed(environment: Environment) -> dict[str, str]:
     """Return the versions of what is shown."""
     code = f"from importlib.metadata import version; print(*map(version, {SHOWN!r}))"
-    return run(environment.interpreter, "-c", code, step="asking versions").split()
+    versions = run(environment.interpreter, "-c", code, step="asking versions").split()
+    return dict(zip(SHOWN, versions, strict=True))
+
+
+def check_oldest(versions: dict[str, str]) -> None:
+    """Fail unless these are the lower bounds that the package claims."""
+    for requirement in map(Requirement, requires("quadfeat") or []):
+        if requirement.name in versions and requirement.marker is None:
+            found = versions[requirement.name]
+            if Version(found) != Version(lower_bound(requirement)):
+                raise Failure(f"{requirement} was tried with {found}")
 
 
 def build_sdist() -> Path:
@@ -149,12 +175,22 @@ def minor_of(python: str) -> int:
     return int(python.partition(".")[2])
 
 
+def print_table(rows: list[tuple[str, ...]]) -> None:
+    """Print rows of text in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    print()
+    for row in rows:
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)))
+
+
 def main() -> None:
-    """Try all environments and print a table; fail unless the present Python passes, and others."""
+    """Try all environments that there are interpreters for and print a table."""
     claimed = claimed_pythons()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("pythons", nargs="*", default=claimed, help="versions to try, as in 3.12")
-    chosen: list[str] = parser.parse_args().pythons
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="files, instead of the usual")
+    arguments = parser.parse_args()
+    chosen: list[str] = arguments.pythons
     present = ".".join(platform.python_version_tuple()[:2])
 
     FOLDER.mkdir(exist_ok=True)
@@ -171,24 +207,24 @@ def main() -> None:
             print(f"{name}: {str(failure).splitlines()[0]}", flush=True)
             table.append((environment.python, environment.resolution, "", "", "", "no interpreter"))
             continue
-        versions = [""] * len(SHOWN)
+        versions = dict.fromkeys(SHOWN, "")
         try:
             if python not in wheels:
-                oldest = environment.resolution == "oldest"
-                wheels[python] = build_wheel(python, sdist, oldest=oldest)
-            outcome = try_out(environment, python, wheels[python])
+                is_first = environment.python == claimed[0]
+                wheels[python] = build_wheel(python, sdist, oldest=is_first)
+            outcome = try_out(environment, python, wheels[python], arguments.tests)
             versions = installed(environment)
+            # Later ones may have no wheels of what is so old, and take the oldest that there is.
+            if environment == Environment(claimed[0], "oldest"):
+                check_oldest(versions)
         except Failure as failure:
             failures.append(name)
             print(failure)
             outcome = str(failure).splitlines()[0]
         print(f"{name}: {outcome}", flush=True)
-        table.append((environment.python, environment.resolution, *versions, outcome))
+        table.append((environment.python, environment.resolution, *versions.values(), outcome))
 
-    print()
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)))
+    print_table(table)
     if failures:
         raise SystemExit(f"failed: {', '.join(failures)}")
 
