@@ -103,9 +103,8 @@ def oldest_build_requirements() -> list[str]:
     return [f"{requirement.name}=={lower_bound(requirement)}" for requirement in requirements]
 
 
-def build_wheel(python: str, sdist: Path, *, oldest: bool) -> Path:
+def build_wheel(python: str, sdist: Path, folder: Path, *, oldest: bool) -> Path:
     """Return a wheel for an interpreter, built by the newest tools or the oldest claimed."""
-    folder = FOLDER / "wheels" / Path(python).as_posix().strip("/").replace("/", "-")
     constraints = FOLDER / "build-constraints.txt"
     constraints.write_text("\n".join(oldest_build_requirements() if oldest else []))
     uv(
@@ -209,10 +208,11 @@ def main() -> None:
             continue
         versions = dict.fromkeys(SHOWN, "")
         try:
-            if python not in wheels:
+            if environment.python not in wheels:
+                folder = FOLDER / "wheels" / environment.python
                 is_first = environment.python == claimed[0]
-                wheels[python] = build_wheel(python, sdist, oldest=is_first)
-            outcome = try_out(environment, python, wheels[python], arguments.tests)
+                wheels[environment.python] = build_wheel(python, sdist, folder, oldest=is_first)
+            outcome = try_out(environment, python, wheels[environment.python], arguments.tests)
             versions = installed(environment)
             # Later ones may have no wheels of what is so old, and take the oldest that there is.
             if environment == Environment(claimed[0], "oldest"):
