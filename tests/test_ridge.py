@@ -599,6 +599,12 @@ class TestInputs:
         by_default = next(iter(ParquetBlocks(tmp_path, "label", sample_weight="weight")))
         assert by_default[0].columns.tolist() == [*"abcd", "u", "v"]
 
+    def test_the_index_of_a_data_frame_is_no_column_of_a_parquet_file(self, tmp_path):
+        frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "label": [0.0, 1.0, 2.0]}, index=[5, 3, 9])
+        frame.to_parquet(tmp_path / "rows.parquet")
+        (block,) = ParquetBlocks(tmp_path, "label")
+        assert list(block[0].columns) == ["a"]
+
     def test_arrow_batches(self):
         batch = pa.RecordBatch.from_pydict({"a": X[:, 0], "b": X[:, 1]})
         features = QuadratureFeatures(n_components=30, random_state=0).fit(X[:, :2])

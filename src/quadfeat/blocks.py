@@ -170,7 +170,10 @@ class ParquetBlocks:
         extra = [] if self.sample_weight is None else [self.sample_weight]
         columns = self.columns
         if columns is None:
-            columns = [name for name in table.schema.names if name not in {*targets, *extra}]
+            # The index of a data frame is no column of it, though pandas writes it as one.
+            index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+            others = {*targets, *extra, *(name for name in index if isinstance(name, str))}
+            columns = [name for name in table.schema.names if name not in others]
         for name in (*targets, *extra, *columns):
             if name not in table.schema.names:
                 raise ValueError(
