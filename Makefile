@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study digits test docs sanitize fuzz dist compat lint types format bench learning limits bias clean
+.PHONY: help study digits test coverage docs sanitize fuzz dist compat lint types format bench learning limits bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ digits: $(VENV)/.installed ## compare all maps on scikit-learn's digits (under a
 test: $(VENV)/.installed-test ## run every test and docstring example
 	# A process for each processor: the products of matrices in them need no threads of their own.
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+coverage: $(VENV)/.installed-dev ## run every test and tell which lines of the package none of them runs
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term
 
 docs: $(VENV)/.installed-docs ## write the documentation to build/docs/index.html, examples run
 	$(BIN)/python -m sphinx -W --keep-going --quiet docs build/docs

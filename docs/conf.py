@@ -4,6 +4,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 import quadfeat
 
 HERE = Path(__file__).parent
@@ -85,11 +87,27 @@ html_theme_options = {
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+# The first are those to look at first.
+EXAMPLES = (
+    "error_against_columns",
+    "decision_boundaries",
+    "gaussian_process",
+    "what_auto_chose",
+    "digits_against_time",
+    "nodes_on_the_sphere",
+    "butterfly",
+    "streaming",
+    "relevant_inputs",
+    "arc_cosine",
+)
+
 # Every example is run; the first that fails stops the build.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
+    "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in EXAMPLES]),
+    "reset_modules": ("matplotlib", "gallery_style.apply"),
     "abort_on_example_error": True,
     "backreferences_dir": "api/examples",
     "doc_module": ("quadfeat",),

@@ -85,7 +85,7 @@ def _choose_core() -> str:
     if not IS_NATIVE_BUILT:
         warnings.warn(
             "quadfeat was installed without its native core, so transforms run in NumPy, several "
-            "times slower: install it again where there is a C++ compiler (GCC 12 or Clang 12, or "
+            "times slower: install it again where there is a C++ compiler (GCC 12 or Clang 14, or "
             "newer).",
             RuntimeWarning,
             stacklevel=2,

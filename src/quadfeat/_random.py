@@ -24,8 +24,8 @@ def generator(random_state: Any) -> np.random.Generator:
         legacy = check_random_state(random_state)  # None is the global one, as in scikit-learn
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"random_state={check.one_line(random_state)} cannot be used to seed: give a whole number "
-            "from 0 to 2**32 - 1, a numpy.random.Generator, a RandomState or None."
+            f"random_state={check.one_line(random_state)} cannot be used to seed: give a whole "
+            "number from 0 to 2**32 - 1, a numpy.random.Generator, a RandomState or None."
         ) from error
     if random_state is None or isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(legacy.randint(0, 2**32, size=4, dtype=np.uint32))

@@ -1,0 +1,13 @@
+"""The look of the gallery's figures, which scripts that are copied from it do without."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+
+STYLE = Path(__file__).parents[2] / "examples" / "quadfeat.mplstyle"
+
+
+def apply(gallery_conf: dict[str, Any], example: str) -> None:
+    """Set the style before an example runs."""
+    plt.style.use(STYLE)
