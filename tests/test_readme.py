@@ -1,5 +1,6 @@
 """The README's examples, run as they stand, print what the README says."""
 
+import csv
 import re
 import subprocess
 import sys
@@ -22,3 +23,14 @@ def test_all_examples_run_one_after_the_other():
     examples = re.findall(r"```python\n(.*?)```", README, re.S)
     assert len(examples) >= 2
     run("\n".join(examples))
+
+
+def test_the_times_are_those_that_make_bench_wrote():
+    measured = ROOT / "docs" / "measured"
+    with (measured / "transform-gaussian.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for dtype in ("float32", "float64"):
+        ratios = [row["RBFSampler / quadfeat"] for row in rows if row["dtype"] == dtype]
+        assert f"| {dtype} | {' | '.join(ratios)} |" in README
+    exponent = (measured / "transform-growth.csv").read_text(encoding="utf-8").split(",")[-1]
+    assert f"`d^{exponent.strip()}`" in README
