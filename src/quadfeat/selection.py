@@ -13,6 +13,7 @@ the remainder is :math:`V / (V + U)`, which makes the error :math:`V U / (V + U)
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -235,22 +236,27 @@ def _why(
 ) -> str:
     """Return a sentence whose every number is one of the candidates'."""
     text = (
-        f"{check.one_line(chosen.rule)} is expected to have a relative error of "
+        f"{_in_short(chosen.rule)} is expected to have a relative error of "
         f"{chosen.error:.3g} with {n_components} column{'s' if n_components > 1 else ''}, by "
         f"{chosen.method} on {len(sample.rows)} rows"
     )
     best, *others = ordered
     if chosen is not best:
         return (
-            f"{text}; {check.one_line(best.rule)} would have {best.error:.3g}, but has to multiply "
+            f"{text}; {_in_short(best.rule)} would have {best.error:.3g}, but has to multiply "
             "by a dense matrix."
         )
     if not others:
         return f"{text}; no other rule serves this kernel and number of columns."
     return (
-        f"{text}; the next best of {len(ordered)} candidates is {check.one_line(others[0].rule)} "
+        f"{text}; the next best of {len(ordered)} candidates is {_in_short(others[0].rule)} "
         f"with {others[0].error:.3g}."
     )
+
+
+def _in_short(rule: Rule) -> str:
+    """Return a rule on one line, its numbers with three digits."""
+    return re.sub(r"\d+\.\d{3,}(e-?\d+)?", lambda n: f"{float(n[0]):.3g}", check.one_line(rule))
 
 
 def _closed_forms(sample: Sample, n_components: int) -> Iterator[Candidate]:
