@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -13,8 +14,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, checkpoints
+from quadfeat._files import PRIVATE, atomic_write
 from quadfeat._model import rows_per_block
-from quadfeat.checkpoints import Checkpoint
+from quadfeat.checkpoints import Checkpoint, described
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
 
 rng = np.random.default_rng(0)
@@ -298,3 +300,34 @@ def test_a_fit_that_was_killed_goes_on(tmp_path, what):
         assert done.stdout.count("kept") == expected["steps"] - 2
     else:
         assert found["written"] <= expected["written"] - 2 * 64
+
+
+def test_a_checkpoint_of_another_kernel_is_refused_however_many_numbers_it_has(tmp_path):
+    first, second = np.full(60, 0.01), np.full(60, 0.01)
+    second[30] = 1.0
+    assert described(Gaussian(first)) == described(Gaussian(first.copy()))
+    assert described(Gaussian(first)) != described(Gaussian(second))
+    assert described({"alphas": [1.0, first]}) != described({"alphas": [1.0, second]})
+    assert described(QuadratureFeatures(Gaussian(first))) != described(
+        QuadratureFeatures(Gaussian(second))
+    )
+
+
+def test_files_have_the_rights_that_the_umask_leaves_and_links_stay(tmp_path):
+    target = tmp_path / "target"
+    target.write_bytes(b"old")
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    before = os.umask(0o027)
+    try:
+        with atomic_write(link) as file:
+            file.write(b"new")
+        with atomic_write(tmp_path / "private", PRIVATE) as file:
+            file.write(b"new")
+    finally:
+        os.umask(before)
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "private", "target"]

@@ -13,6 +13,7 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -826,3 +827,19 @@ def test_changed_bytes_are_refused_or_do_no_harm(tmp_path_factory, small, data):
     else:
         expected = load_bytes(small, folder).transform(NEW[:, :3])
         assert_array_equal(loaded.transform(NEW[:, :3]), expected)
+
+
+def test_paths_that_cannot_be_written_are_named(tmp_path):
+    features = QuadratureFeatures(n_components=4)
+    for path in (tmp_path, tmp_path / ("x" * 300)):
+        with pytest.raises(ValueError, match="cannot be written"):
+            save(features, path)
+    with pytest.raises(ValueError, match="null characters"):
+        save(features, "a\0b")
+
+
+def test_requests_of_metadata_are_no_part_of_a_model(tmp_path):
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = QuadratureRidge().set_fit_request(sample_weight=True)
+        save(model, tmp_path / "model")
+    assert load(tmp_path / "model").get_params() == QuadratureRidge().get_params()

@@ -12,6 +12,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 from sklearn.linear_model import Ridge, RidgeCV
 
+from quadfeat import QuadratureRidge
+from quadfeat.kernels import Gaussian
 from quadfeat.moments import Moments
 from quadfeat.posterior import RidgeProblem, Spectral, choose_alpha, solve
 
@@ -345,3 +347,19 @@ def test_any_problem_is_solved_as_scikit_learn_does(seed, n_rows, n_columns, log
     assert_allclose(fitted, ridge.predict(rows), atol=1e-6)
     path = chosen(rows, y, intercept, "evidence", np.array([alpha]), weights)
     assert path.log_evidence == pytest.approx(found.log_evidence, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [1e-6, 1e-2, 1.0])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("criterion", ["gcv", "evidence", "loo"])
+def test_an_alpha_that_was_chosen_serves_deviations_and_draws(criterion, dtype, gamma):
+    X = np.random.default_rng(0).uniform(-3, 3, (2000, 1))
+    model = QuadratureRidge(
+        Gaussian(gamma), n_components=128, alpha=criterion, gram_dtype=dtype, random_state=0
+    ).fit(X, np.sin(2 * X[:, 0]))
+    mean, deviation = model.predict(X[:50], return_std=True)
+    assert np.isfinite(deviation).all()
+    draws = model.sample_y(X[:50], 2000)
+    off = (draws.mean(axis=1) - mean) * np.sqrt(2000) / np.maximum(deviation, 1e-12)
+    assert np.abs(off).max() < 6 or deviation.max() < 1e-6
+    assert_allclose(draws.std(axis=1), deviation, rtol=0.2, atol=1e-6)

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -41,7 +42,7 @@ from quadfeat import (
     calibration,
     moments,
 )
-from quadfeat.kernels import ArcCosine, Gaussian, Matern
+from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((1500, 4))
@@ -1204,3 +1205,87 @@ def test_without_arrow_parquet_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
     with pytest.raises(ImportError, match=r"pip install 'quadfeat\[parquet\]'"):
         next(iter(ParquetBlocks(tmp_path, "label")))
+
+
+class TestWhatBelongsTogether:
+    def frames(self):
+        columns = ["a", "b", "c"]
+        table = pd.DataFrame(X[:, :3], columns=columns)
+        return table, table[columns[::-1]]
+
+    def test_models_of_other_columns_are_not_merged(self):
+        table, other = self.frames()
+        features = QuadratureFeatures(n_components=20, random_state=0).fit(X[:, :3])
+        model = ridge(features=features).fit(table, y)
+        with pytest.raises(ValueError, match=r"fitted to the columns .*'c', 'b', 'a'"):
+            model.merge(ridge(features=features).fit(other, y))
+
+    def test_a_map_of_other_columns_is_refused(self):
+        table, other = self.frames()
+        features = QuadratureFeatures(n_components=20, random_state=0).fit(other)
+        with pytest.raises(ValueError, match="features was fitted to the columns"):
+            ridge(features=features).fit(table, y)
+
+    def test_functions_of_one_name_have_other_fingerprints(self):
+        def curve(t, a):
+            return np.tanh(a * t)
+
+        maps = [
+            QuadratureFeatures(
+                PointwiseNonlinear(partial(curve, a=a)), n_components=8, rule="rff", random_state=0
+            ).fit(X)
+            for a in (1.0, 1.0, 2.0)
+        ]
+        first, second, third = (one.fingerprint() for one in maps)
+        assert first == second != third
+
+    def test_what_a_map_leaves_open_is_taken_from_the_model(self):
+        given = QuadratureFeatures(n_components=8, rule="rff")
+        models = [ridge(features=given, random_state=3, n_jobs=2).fit(X, y) for _ in range(2)]
+        assert models[0].features_.n_jobs == 2
+        assert models[0].features_.fingerprint() == models[1].features_.fingerprint()
+        assert given.random_state is None
+
+    def test_other_classes_in_a_later_batch_are_refused(self):
+        labels = (y > 0).astype(int)
+        model = QuadratureRidgeClassifier(n_components=8, random_state=0)
+        model.partial_fit(X, labels, classes=[0, 1])
+        model.partial_fit(X, labels, classes=[1, 0])
+        with pytest.raises(ValueError, match=r"classes=\[0, 1, 2\] are not those of earlier"):
+            model.partial_fit(X, labels, classes=[0, 1, 2])
+
+    def test_labels_that_no_float_tells_apart_are_calibrated_alike(self):
+        labels = (X[:, 0] + 0.3 * y > 0).astype(np.int64)
+        plain, large = (
+            QuadratureRidgeClassifier(n_components=50, random_state=0).fit(X, labels + offset)
+            for offset in (0, 2**53)
+        )
+        assert large.classes_.tolist() == [2**53, 2**53 + 1]
+        assert large.temperature_ == pytest.approx(plain.temperature_, rel=0.5)
+
+
+class TestNumbersOfUnusualSize:
+    def test_float32_rows_whose_predictions_float32_cannot_hold(self):
+        rows = X.astype(np.float32)
+        model = ridge().fit(rows, 1e42 * y)
+        with pytest.raises(ValueError, match="beyond the range of float32: pass X as float64"):
+            model.predict(rows)
+        assert np.isfinite(model.predict(X)).all()
+
+    @pytest.mark.parametrize("unit", [1e-60, 1e-20, 1e20, 1e60])
+    def test_weights_of_any_size_with_conjugate_gradients(self, unit):
+        rows, weights = X.astype(np.float32), np.linspace(0.5, 1.5, len(X))
+        expected = ridge(solver="cg", tol=1e-6).fit(rows, y, weights).predict(X)
+        scaled = ridge(solver="cg", tol=1e-6, alpha=unit).fit(rows, y, unit * weights)
+        assert_allclose(scaled.predict(X), expected, rtol=1e-3, atol=1e-3)
+
+    def test_targets_of_any_size_with_conjugate_gradients(self):
+        rows = X.astype(np.float32)
+        expected = ridge(solver="cg", tol=1e-6).fit(rows, y).predict(X)
+        for unit in (1e-30, 1e37):
+            found = ridge(solver="cg", tol=1e-6).fit(rows, unit * y).predict(X)
+            assert_allclose(found / unit, expected, rtol=1e-3, atol=1e-3)
+
+    def test_weights_whose_sum_is_too_large(self):
+        with pytest.raises(ValueError, match="sample_weight has numbers as large as 1e\\+308"):
+            QuadratureFeatures().fit(X, sample_weight=np.full(len(X), 1e308))

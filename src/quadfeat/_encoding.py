@@ -99,8 +99,8 @@ LEARNT_BY_MAP = (
 )
 LEARNT_BY_MODEL = (*OF_ANY_FIT, *LEARNT, "features_", "classes_")
 
-# Made again when it is needed.
-NOT_KEPT = ("_compiled",)
+# Made again when it is needed; what a pipeline is to pass on, which is no part of a model.
+NOT_KEPT = ("_compiled", "_metadata_request")
 
 Tree = Any
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -30,7 +29,7 @@ from quadfeat._pickles import VersionedState
 from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array
 from quadfeat.blocks import Block, Source, Validated, is_dask, is_stream
-from quadfeat.checkpoints import Checkpoint
+from quadfeat.checkpoints import Checkpoint, described
 from quadfeat.features import QuadratureFeatures
 from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.moments import Accumulator, rows_per_block
@@ -102,6 +101,16 @@ def _check_alphas(values: Any, name: str) -> Float64Array:
     if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas > 0)).all():
         raise ValueError(f"{name}={values!r} is not valid: give one or more finite numbers > 0.")
     return alphas
+
+
+def check_same_names(model: Any, other: Any, name: str) -> None:
+    """Refuse what was fitted to columns of other names, if both know theirs."""
+    ours, theirs = (getattr(one, "feature_names_in_", None) for one in (model, other))
+    if ours is not None and theirs is not None and not np.array_equal(ours, theirs):
+        raise ValueError(
+            f"{name} was fitted to the columns {check.one_line(list(theirs))}, and here they are "
+            f"{check.one_line(list(ours))}: give the same ones in the same order."
+        )
 
 
 class Solution:
@@ -389,9 +398,8 @@ class QuadratureModel(VersionedState):
     def _identity(self, source: Source, first: Block) -> dict[str, Any]:
         """Return what tells this fit from others."""
         parameters = {
-            # Where an object is in memory has no part in what it is.
-            name: re.sub(r" at 0x[0-9A-Fa-f]+", "", check.one_line(value))
-            for name, value in self.get_params().items()
+            name: described(value)
+            for name, value in self.get_params(deep=False).items()
             if name not in NOT_IDENTITY
         }
         given = self._given_features()
@@ -435,16 +443,21 @@ class QuadratureModel(VersionedState):
         if given is None:
             return None
         if not given.__sklearn_is_fitted__():
-            unfitted: QuadratureFeatures = clone(given)
-            return unfitted
+            return self._with_our_parameters(clone(given))
         if given.n_features_in_ != n_columns:
             raise ValueError(
                 f"features was fitted to {given.n_features_in_} columns, and X has {n_columns}: "
                 "fit it to data with the columns of X."
             )
-        features = copy.copy(given)
+        check_same_names(self, given, "features")
+        return self._with_our_parameters(copy.copy(given))
+
+    def _with_our_parameters(self, features: QuadratureFeatures) -> QuadratureFeatures:
+        """Return a map that was given, with what it leaves open as it is given here."""
         if self.n_jobs is not None:
             features.n_jobs = self.n_jobs
+        if features.random_state is None and not features.__sklearn_is_fitted__():
+            features.random_state = self.random_state
         return features
 
     def _new_features(self, kernel: Kernel | str) -> QuadratureFeatures:
@@ -714,6 +727,7 @@ class QuadratureModel(VersionedState):
                 f"the maps of the two models are different ({ours[:12]} and {theirs[:12]}): fit "
                 "both with the same features=fitted_map."
             )
+        check_same_names(self, other, "the other model")
         draft = copy.copy(self)  # replaced as a whole, even if this is interrupted
         draft._adopt(self._solution.summary.merged(other._solution.summary))
         self.__dict__ = draft.__dict__

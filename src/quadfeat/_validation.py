@@ -16,6 +16,8 @@ from scipy import sparse
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight
 
+from quadfeat._array_api import to_numpy
+
 Array = NDArray[Any]
 Float64Array = NDArray[np.float64]
 
@@ -34,7 +36,11 @@ def check_matrix(X: Any, name: str, estimator: Any = None) -> Any:
     """
     return without_duplicates(
         check_array(
-            X, accept_sparse="csr", dtype=FLOAT_DTYPES, estimator=estimator, input_name=name
+            to_numpy(X, name),
+            accept_sparse="csr",
+            dtype=FLOAT_DTYPES,
+            estimator=estimator,
+            input_name=name,
         )
     )
 
@@ -69,6 +75,12 @@ def check_weights(sample_weight: Any, X: Any, *, part: bool = False) -> Float64A
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not part:
         check_any_weight(float(weights.max()))
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights.sum() * X.shape[1]):
+            raise ValueError(
+                f"sample_weight has numbers as large as {weights.max():.3g}, whose sum is beyond "
+                "the range of numbers: divide them by the largest."
+            )
     return weights
 
 

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
+from sklearn.base import BaseEstimator
 
-from quadfeat._files import atomic_write
+from quadfeat._files import PRIVATE, atomic_write
 from quadfeat._pickles import FORMAT
 
 # Seconds between two files at least, and how much longer than writing one they are apart.
 SECONDS = 10.0
 TIMES_AS_LONG = 20.0
+
+
+def described(value: Any) -> str:
+    """Return a text that is the same, in any process, for the same value of a parameter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat.kernels import Gaussian
+    >>> first, second = np.ones(60), np.ones(60)
+    >>> second[30] = 2.0
+    >>> described(Gaussian(first)) == described(Gaussian(second))
+    False
+    """
+    if isinstance(value, BaseEstimator):
+        parameters = described(value.get_params(deep=False))
+        return f"{type(value).__name__}{parameters}"
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {described(item)}' for key, item in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(described, value))}]"
+    # Where an object is in memory has no part in what it is.
+    return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))
 
 
 class Checkpoint:
@@ -64,7 +93,7 @@ class Checkpoint:
         if self.path is None:
             return
         started = time.monotonic()
-        with atomic_write(self.path, mode=0o600) as file:  # for who owns the data only
+        with atomic_write(self.path, PRIVATE) as file:
             joblib.dump({"identity": self.identity, "state": state}, file)
         now = time.monotonic()
         self._due = now + max(SECONDS, TIMES_AS_LONG * (now - started))

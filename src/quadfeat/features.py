@@ -211,6 +211,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         sample_weight : array-like of shape (n_samples,), default=None
             How often each row counts: in the variance of a kernel with ``"scale"``, and in the
             errors by which ``rule="auto"`` chooses. A row of weight 0 might as well not be there.
+            All others count alike in ``reweight``, ``tol`` and ``approximation_error_``.
 
         Returns
         -------

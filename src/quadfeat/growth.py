@@ -75,7 +75,7 @@ def grow(features: QuadratureFeatures, n_components: int) -> QuadratureFeatures:
         grown = _extended(nodes, rule, layout, n_components, kernel, rng)
 
     larger = copy.copy(features)
-    larger.n_components, larger.tol = n_components, None
+    larger.n_components, larger.tol, larger.n_components_bound_ = n_components, None, None
     larger._replace_nodes(
         grown, n_components, features._states._replace(after=rng.bit_generator.state)
     )

@@ -59,6 +59,7 @@ ALPHA_OF_NOTHING = 1.0
 
 # What is added to the diagonal, ever more, where rows of huge weight leave a matrix singular.
 JITTER = 1e-10
+MOST_JITTER = 1e10
 
 # Steps at most; a search ends when one gains less evidence per row, or nowhere is a steeper slope.
 MOST_STEPS = 100
@@ -216,10 +217,15 @@ class Evidence:
         np.fill_diagonal(lower, diagonal)
         cholesky, failed = lapack.dpotrf(lower, lower=1)
         jitter = JITTER
-        while failed:
+        while failed and jitter < MOST_JITTER:
             np.fill_diagonal(lower, diagonal + jitter)
             cholesky, failed = lapack.dpotrf(lower, lower=1)
             jitter *= 10.0
+        if failed:
+            raise ValueError(
+                f"{check.one_line(self.kernel)} has no lengthscales for these rows: its values are "
+                "no positive definite matrix of finite numbers. Rescale X."
+            )
         right = np.column_stack([np.ones(m), self.Y])
         solved = cho_solve((cholesky, True), right, check_finite=False)
         of_ones, of_outputs = solved[:, 0], solved[:, 1:]

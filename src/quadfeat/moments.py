@@ -117,7 +117,8 @@ class Moments:
         if other.products.shape != self.products.shape:
             raise ValueError(
                 f"the moments of {self.n_components} features and {self.n_outputs} targets cannot "
-                f"be added to those of {other.n_components} and {other.n_outputs}."
+                f"be added to those of {other.n_components} and {other.n_outputs}: fit both models "
+                "to the same columns and targets."
             )
         products = self.products + other.shifted(self.shift).products
         return replace(self, products=products, n_rows=self.n_rows + other.n_rows)
@@ -189,6 +190,15 @@ class Sides:
         right = right - np.multiply.outer(sums, target_means)
         squares = np.maximum(squares - weight * target_means**2, 0.0)
         return cls(right, squares, weight, sums / weight, target_means, True)
+
+    def checked(self) -> Sides:
+        """Return this, if it is finite."""
+        if not (np.isfinite(self.right).all() and np.isfinite(self.squares).all()):
+            raise ValueError(
+                "products of features and targets, with their weights, are beyond the range of "
+                "numbers: rescale y or sample_weight, or pass X as float64."
+            )
+        return self
 
     @property
     def degrees(self) -> float:

@@ -110,7 +110,10 @@ class Pointwise(Nonlinearity):
     @property
     def name(self) -> str:
         kind = self.function if hasattr(self.function, "__name__") else type(self.function)
-        return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', kind.__name__)}"
+        name = f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', kind.__name__)}"
+        # Functions of one name may differ, in what a closure or a partial holds.
+        values = np.round(self(np.linspace(-3.0, 3.0, 25)), 6) + 0.0
+        return f"{name}{values.tolist()}"
 
     def __call__(self, t: Array) -> Array:
         """Return the user's function of ``t``, checked to be vectorised and finite."""

@@ -66,7 +66,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Notes
     -----
     A function of your own (``PointwiseNonlinear``) or a kernel or rule of a class of your own is
-    code, and cannot be saved; a pickle can hold it.
+    code, and cannot be saved; a pickle can hold it. What metadata routing was asked for
+    (``set_fit_request``) is not saved.
+
+    The file of a fitted classifier holds up to 2048 of the rows it was fitted to, by which
+    probabilities are calibrated.
 
     Examples
     --------
@@ -81,8 +85,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((loaded.transform(X) == features.transform(X)).all())
     True
     """
-    from quadfeat import __version__
-
     if type(model) not in MODELS:
         names = [kind.__name__ for kind in MODELS]
         raise TypeError(
@@ -96,11 +98,23 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         check_fitted(model)
     except ValueError as error:
         raise ValueError(f"the {type(model).__name__} cannot be saved: {error}.") from error
+    try:
+        _write(path, tree, encoder.arrays)
+    except OSError as error:
+        raise ValueError(
+            f"path={str(path)!r} cannot be written: {error.strerror or error}."
+        ) from error
+
+
+def _write(path: Path, tree: Any, arrays: dict[str, Array]) -> None:
+    """Write a file as a whole or not at all."""
+    from quadfeat import __version__
+
     with atomic_write(path) as file:
         digesting = _Digesting(file)
         with zipfile.ZipFile(digesting, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
             archive.writestr(_member(TREE), json.dumps(tree, allow_nan=False, indent=1))
-            for name, array in encoder.arrays.items():
+            for name, array in arrays.items():
                 with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
             archive.comment = (
@@ -187,6 +201,8 @@ def _member(name: str) -> zipfile.ZipInfo:
 def _checked_path(path: Any) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path={check.one_line(path)} is not valid: give the path of a file.")
+    if "\0" in os.fsdecode(path):
+        raise ValueError(f"path={path!r} is not valid: give one without null characters.")
     return Path(path)
 
 

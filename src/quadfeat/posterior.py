@@ -131,7 +131,14 @@ class Posterior:
     @cached_property
     def _factor(self) -> tuple[Float64Array, NormalEquations]:
         equations = self.problem.equations()
-        return cholesky(equations.matrix, self.alpha), equations
+        try:
+            return cholesky(equations.matrix, self.alpha), equations
+        except ValueError:
+            if self.path is None:
+                raise
+        # An alpha that was chosen suits eigenvalues of which rounding has made none negative.
+        equations = self.problem.equations()
+        return Spectral.of(equations).factor(self.alpha), equations
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be computed again is not worth pickling.
@@ -245,6 +252,11 @@ class Spectral:
             system.matrix, lower=False, overwrite_a=True, check_finite=False, driver="evd"
         )
         return cls(system, np.maximum(values, 0.0), vectors, vectors.T @ system.right)
+
+    def factor(self, alpha: float) -> Float64Array:
+        """Return what ``cholesky`` does, but for the signs of rows."""
+        roots = np.sqrt(self.values + alpha)
+        return np.asarray(linalg.qr(roots[:, None] * self.vectors.T, mode="r")[0])
 
     def default_alphas(self, dtype: Any) -> Float64Array:
         """Return alphas that cover what may be best."""

@@ -13,6 +13,10 @@ from quadfeat._core import CompiledMap, FusedMap, n_threads
 from quadfeat._validation import Array, Float64Array
 from quadfeat.features import QuadratureFeatures
 
+# Factors whose largest number is larger, or smaller than the inverse, are multiplied in other
+# units.
+USUAL = 1e12
+
 # Rows of a block at most: sums over them are in the dtype of the features, beyond in float64.
 ROWS_PER_BLOCK = 1024
 
@@ -64,6 +68,10 @@ class FeatureProducts:
             In the dtype of ``X``.
         """
         V = _factor(V, "V", self._n_columns, "components", X.dtype)
+        if not np.isfinite(V).all():
+            raise ValueError(
+                f"the factors of the features are beyond the range of {X.dtype}: pass X as float64."
+            )
         out: Array = np.empty((X.shape[0], V.shape[1]), dtype=X.dtype)
         compiled = self._compiled(X)
         if _multiplies(compiled, X, V):
@@ -90,6 +98,7 @@ class FeatureProducts:
             float64.
         """
         V = _factor(V, "V", self._n_columns, "components", X.dtype)
+        unit, weights = _in_units(weights)
         weights = _diagonal(weights, X)
         out = np.zeros(V.shape)
         compiled = self._compiled(X)
@@ -101,7 +110,7 @@ class FeatureProducts:
                 product = Z @ V
                 product *= weights[rows]
                 out += np.matmul(Z.T, product, out=sums)
-        return out
+        return out * unit
 
     def transposed_multiply(self, X: Any, U: Any) -> Float64Array:
         """Return ``Z' U``.
@@ -117,6 +126,7 @@ class FeatureProducts:
         ndarray of shape (n_components, n_outputs)
             float64.
         """
+        unit, U = _in_units(U)
         U = _factor(U, "U", X.shape[0], "rows of X", X.dtype)
         out = np.zeros((self._n_columns, U.shape[1]))
         compiled = self._compiled(X)
@@ -126,7 +136,7 @@ class FeatureProducts:
             sums: Array = np.empty(out.shape, dtype=X.dtype)
             for rows, Z in self._blocks(compiled, X):
                 out += np.matmul(Z.T, U[rows], out=sums)
-        return out
+        return out * unit
 
     @property
     def _n_columns(self) -> int:
@@ -161,13 +171,26 @@ def _multiplies(compiled: CompiledMap, X: Any, factor: Array) -> TypeGuard[Fused
 
 def _factor(values: Any, name: str, n_rows: int, what: str, dtype: Any) -> Array:
     """Return the other factor of a product as a matrix of so many rows."""
-    factor = np.asarray(values, dtype=dtype)
+    with np.errstate(over="ignore"):  # which callers see to
+        factor = np.asarray(values, dtype=dtype)
     if factor.ndim != 2 or factor.shape[0] != n_rows:
         raise ValueError(
             f"{name} has shape {factor.shape}: give a matrix with a row for each of the {n_rows} "
             f"{what}."
         )
     return np.ascontiguousarray(factor)
+
+
+def _in_units(values: Any) -> tuple[float, Any]:
+    """Return a unit, and numbers in it: those of float64 that float32 could not hold need one."""
+    if values is None:
+        return 1.0, None
+    values = np.asarray(values, dtype=np.float64)
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0 or not np.isfinite(largest) or 1.0 / USUAL < largest < USUAL:
+        return 1.0, values
+    unit = 2.0 ** np.floor(np.log2(largest))  # by which to divide is exact
+    return unit, values / unit
 
 
 def _diagonal(weights: Any, X: Any) -> Array:

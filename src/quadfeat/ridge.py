@@ -218,6 +218,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
             from quadfeat import distributed
 
             return distributed.predict(self, X, return_std=return_std)
+        check.check_flag(return_std, "return_std")
         X = self._rows(X)
         mean = self._shaped(self._decisions(X))
         if not return_std:
@@ -293,6 +294,11 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     See Also
     --------
     QuadratureRidge : The same for numbers.
+
+    Notes
+    -----
+    A fitted classifier holds up to 2048 of its rows, to calibrate probabilities when it is asked
+    for them; so do its pickles and files.
 
     Examples
     --------
@@ -473,8 +479,13 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
                 "has only some of them: give a dict of weights."
             )
         start = {}
-        if classes is not None and not hasattr(self, "features_"):
+        if classes is not None:
             start["classes"] = np.unique(to_numpy(classes, "classes"))
+            if hasattr(self, "features_") and not np.array_equal(start["classes"], self.classes_):
+                raise ValueError(
+                    f"classes={check.one_line(classes)} are not those of earlier batches, "
+                    f"{check.one_line(self.classes_)}: give the same ones, or None."
+                )
         return self._partial_fit(X, y, sample_weight, **start)
 
     def merge(self, other: Any) -> QuadratureRidgeClassifier:

@@ -116,7 +116,7 @@ def label_codes(labels: Array) -> Float64Array:
     >>> label_codes(np.array([2, 5])).tolist()
     [2.0, 5.0]
     """
-    if labels.dtype.kind in NUMBERS:
+    if labels.dtype.kind in NUMBERS and np.abs(labels.astype(np.float64)).max(initial=0) < 2.0**53:
         return labels.astype(np.float64)
     distinct, which = np.unique(labels, return_inverse=True)
     digests = [hashlib.sha256(str(label).encode()).digest() for label in distinct]

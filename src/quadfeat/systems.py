@@ -44,7 +44,7 @@ class System(ABC):
 
     def equations(self, intercept: bool) -> ImplicitEquations:
         """Return the normal equations, of centred features and targets for an intercept."""
-        sides = Sides.of(*self.borders(), intercept=intercept)
+        sides = Sides.of(*self.borders(), intercept=intercept).checked()
         sums = sides.weight * sides.feature_means
 
         def centred(vectors: Float64Array) -> Float64Array:
