@@ -53,12 +53,13 @@ coverage: $(VENV)/.installed-dev ## run every test and tell which lines of the p
 docs: $(VENV)/.installed-docs ## write the documentation to build/docs/index.html, examples run
 	$(BIN)/python -m sphinx -W --keep-going --quiet docs build/docs
 
-# What these two print is what the documentation shows: they write its tables.
+# What these two print is what the documentation shows, if MEASURED is docs/measured.
+MEASURED ?= build/measured
 bench: $(VENV)/.installed ## time the map against scikit-learn and NumPy (a few minutes)
-	$(BIN)/python benchmarks/transform.py --out docs/measured
+	$(BIN)/python benchmarks/transform.py --out $(MEASURED)
 
 limits: $(VENV)/.installed ## show where something else is better (two minutes)
-	$(BIN)/python benchmarks/when_not.py --out docs/measured
+	$(BIN)/python benchmarks/when_not.py --out $(MEASURED)
 
 learning: $(VENV)/.installed ## fit models beside scikit-learn's, on QUADFEAT_DATA if it is set
 	$(BIN)/python benchmarks/learning.py
