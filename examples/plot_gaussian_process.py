@@ -83,7 +83,14 @@ for ax, title, colour, centre, spread, rows in panels:
     ax.fill_between(grid[:, 0], centre - 2 * spread, centre + 2 * spread, **band)
     ax.plot(grid, centre, color=colour, label="mean")
     ax.set(title=title, ylim=(-3, 4.2), ylabel="y")
-above.plot(grid, paths, color="C0", linewidth=0.6, alpha=0.7)
+gap = above.inset_axes((0.75, 0.58, 0.24, 0.38), xticks=[], yticks=[])
+gap.plot(grid, signal(grid), color="black", linestyle=":")
+gap.plot(grid, paths, color="C3", linewidth=0.9)
+widest = grid[np.argmax(deviation), 0]
+gap.set(xlim=(widest - 0.5, widest + 0.5), xlabel="draws in the gap")
+shown = np.abs(grid[:, 0] - widest) < 0.5
+gap.set_ylim(paths[shown].min() - 0.2, paths[shown].max() + 0.2)
+above.indicate_inset_zoom(gap, edgecolor="black")
 above.legend(ncols=3, loc="upper left")
 middle.legend(ncols=3, loc="upper left")
 
@@ -96,7 +103,7 @@ plt.show()
 # %%
 # Where there are data, more rows make the deviation smaller in proportion to the root of their
 # number. In the gap both widen. The process that has seen all rows knows the signal so well at the
-# edges of the gap that it goes on with some confidence from there; thin lines are functions that it
+# edges of the gap that it goes on with some confidence from there; the inset has functions that it
 # considers possible.
 #
 # The deviation is that of the process which the features have. What they are off by from the kernel
