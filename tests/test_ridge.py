@@ -1255,7 +1255,7 @@ class TestWhatBelongsTogether:
             model.partial_fit(X, labels, classes=[0, 1, 2])
 
     def test_labels_that_no_float_tells_apart_are_calibrated_alike(self):
-        labels = (X[:, 0] + 0.3 * y > 0).astype(np.int64)
+        labels = (X[:, 0] + X[:, 1] > 0).astype(np.int64)
         plain, large = (
             QuadratureRidgeClassifier(n_components=50, random_state=0).fit(X, labels + offset)
             for offset in (0, 2**53)

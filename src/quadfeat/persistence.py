@@ -101,7 +101,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     try:
         _write(path, tree, encoder.arrays)
     except OSError as error:
-        raise ValueError(
+        raise OSError(
             f"path={str(path)!r} cannot be written: {error.strerror or error}."
         ) from error
 
