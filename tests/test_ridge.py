@@ -1246,6 +1246,12 @@ class TestWhatBelongsTogether:
         assert models[0].features_.fingerprint() == models[1].features_.fingerprint()
         assert given.random_state is None
 
+    def test_weights_of_what_are_no_classes_are_refused(self):
+        labels = (X[:, 0] > 0).astype(int)
+        with pytest.raises(ValueError, match=r"has weights for \['1'\], which are no classes of y"):
+            classifier(class_weight={"1": 5.0}).fit(X, labels)
+        classifier(class_weight={0: 1.0, 1: 5.0, 2: 3.0}).fit(X, labels)  # more than enough
+
     def test_other_classes_in_a_later_batch_are_refused(self):
         labels = (y > 0).astype(int)
         model = QuadratureRidgeClassifier(n_components=8, random_state=0)

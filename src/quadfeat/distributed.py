@@ -534,7 +534,7 @@ def fit(model: Model, X: Any, y: Any, sample_weight: Any = None) -> Model:
     else:
         _fit_normal(draft, table, parcel)
     if is_classifier(draft):
-        draft._check_classes()
+        draft._check_all_classes()
     model.__dict__ = draft.__dict__
     return model
 

@@ -394,7 +394,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
                 )
             self._balance(source.first())
         super()._fit_source(source)
-        self._check_classes()
+        self._check_all_classes()
 
     def _balance(self, table: Block) -> None:
         """Set the weights with which all classes count the same."""
@@ -442,6 +442,18 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     def _describe(self, summary: Summary) -> None:
         assert summary.classes is not None
         self.classes_ = summary.classes
+
+    def _check_all_classes(self) -> None:
+        """Complain about classes, and weights of them, when all rows have been seen."""
+        self._check_classes()
+        weights, classes = self.class_weight, self.classes_.tolist()
+        if isinstance(weights, dict):
+            unknown = [label for label in weights if label not in classes]
+            if unknown and not all(label in weights for label in classes):
+                raise ValueError(
+                    f"class_weight={weights!r} has weights for {unknown!r}, which are no classes of "
+                    f"y: give weights for {check.one_line(classes)}."
+                )
 
     def _check_classes(self) -> None:
         if len(self.classes_) < 2:
