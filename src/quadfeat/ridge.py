@@ -451,8 +451,8 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
             unknown = [label for label in weights if label not in classes]
             if unknown and not all(label in weights for label in classes):
                 raise ValueError(
-                    f"class_weight={weights!r} has weights for {unknown!r}, which are no classes of "
-                    f"y: give weights for {check.one_line(classes)}."
+                    f"class_weight={weights!r} has weights for {unknown!r}, which are no classes "
+                    f"of y: give weights for {check.one_line(classes)}."
                 )
 
     def _check_classes(self) -> None:
