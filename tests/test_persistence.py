@@ -59,6 +59,7 @@ NEW = rng.standard_normal((40, 5))
 y = np.sin(X[:, 0]) + X[:, 1]
 Y = np.column_stack([y, X[:, 2] ** 2])
 LABELS = np.array(["low", "medium", "high"])[np.digitize(y, [-0.5, 0.5])]
+WEIGHTS_OF_CLASSES = {"low": 2.0, "medium": 1, "high": 0.5, 0: 1.0, 1: np.float64(3.0), 2: 2.0}
 
 KERNELS = [
     Gaussian(0.2),
@@ -172,7 +173,7 @@ def assert_same_model(loaded, model):
     gram_dtype=st.sampled_from(["float32", "float64"]),
     target=st.sampled_from(["one", "two", "texts", "numbers", "two classes", "objects"]),
     weighted=st.booleans(),
-    balanced=st.sampled_from([None, "balanced", {"low": 2.0, 1: np.float64(3.0)}]),
+    balanced=st.sampled_from([None, "balanced", WEIGHTS_OF_CLASSES]),
 )
 def test_models_of_all_options(
     tmp_path_factory, kernel, rule, alpha, intercept, gram_dtype, target, weighted, balanced

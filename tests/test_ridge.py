@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -33,6 +34,7 @@ from sklearn.utils.estimator_checks import (
     check_sample_weight_equivalence_on_dense_data,
     parametrize_with_checks,
 )
+from sklearn.utils.fixes import parse_version
 
 from quadfeat import (
     ParquetBlocks,
@@ -1172,6 +1174,10 @@ def test_every_check_of_scikit_learn(estimator, check):
     check(estimator)
 
 
+@pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.7"),
+    reason="scikit-learn has no such check",
+)
 def test_the_check_that_needs_another_process():
     # It wants SCIPY_ARRAY_API set before SciPy is imported, and is skipped above.
     script = """
