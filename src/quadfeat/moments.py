@@ -16,6 +16,7 @@ from scipy.linalg import blas
 
 from quadfeat._validation import Array, Float64Array
 from quadfeat.features import QuadratureFeatures
+from quadfeat.products import of_usual_size
 
 # Bytes of the block of features that is multiplied at once, and of rows in it at least and at most:
 # fewer make slow products, more do not make them faster.
@@ -23,10 +24,8 @@ BYTES_PER_BLOCK = 2**26
 ROWS_PER_BLOCK = (256, 8192)
 
 # Blocks of fewer rows are multiplied in float64 in any case. Of their time the product is not much.
+# So are targets and roots of weights of unusual size.
 FEW_ROWS = 512
-
-# So are targets and roots of weights that are larger, or whose largest is smaller than the inverse.
-USUAL = 1e12
 
 # Features whose means have this part of their squares are centred before products in float32, which
 # round what is left instead: of a wide kernel, whose features hardly vary, next to nothing. So many
@@ -225,12 +224,6 @@ def rows_per_block(n_columns: int, dtype: Any) -> int:
     return int(np.clip(rows, *ROWS_PER_BLOCK))
 
 
-def _of_usual_size(columns: Float64Array) -> bool:
-    """Return whether products with each of the columns are far from the ends of float32."""
-    largest = np.abs(columns).max(axis=0)
-    return bool(((largest == 0) | ((largest > 1.0 / USUAL) & (largest < USUAL))).all())
-
-
 class Accumulator:
     """Adds blocks of rows to moments, through buffers that it reuses.
 
@@ -262,7 +255,7 @@ class Accumulator:
         if weights is not None:
             roots = np.sqrt(weights)[:, None]
             targets *= roots
-        single = n_rows >= FEW_ROWS and _of_usual_size(targets)
+        single = n_rows >= FEW_ROWS and bool(of_usual_size(np.abs(targets).max(axis=0)).all())
         dtype = self.dtype if single else np.dtype(np.float64)
         block = self._buffer("block", (n_rows, len(moments.products)), dtype)
         means = self._means_to_leave_out(X) if dtype == np.float32 else None

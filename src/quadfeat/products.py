@@ -13,8 +13,7 @@ from quadfeat._core import CompiledMap, FusedMap, n_threads
 from quadfeat._validation import Array, Float64Array
 from quadfeat.features import QuadratureFeatures
 
-# Factors whose largest number is larger, or smaller than the inverse, are multiplied in other
-# units.
+# Numbers up to this size, and down to its inverse, are far from the ends of float32.
 USUAL = 1e12
 
 # Rows of a block at most: sums over them are in the dtype of the features, beyond in float64.
@@ -181,13 +180,18 @@ def _factor(values: Any, name: str, n_rows: int, what: str, dtype: Any) -> Array
     return np.ascontiguousarray(factor)
 
 
+def of_usual_size(largest: Any) -> Any:
+    """Return whether numbers, of which these are the largest, may be multiplied in float32."""
+    return (largest == 0) | ((largest > 1.0 / USUAL) & (largest < USUAL))
+
+
 def _in_units(values: Any) -> tuple[float, Any]:
     """Return a unit, and numbers in it: those of float64 that float32 could not hold need one."""
     if values is None:
         return 1.0, None
     values = np.asarray(values, dtype=np.float64)
     largest = float(np.abs(values).max(initial=0.0))
-    if largest == 0 or not np.isfinite(largest) or 1.0 / USUAL < largest < USUAL:
+    if of_usual_size(largest) or not np.isfinite(largest):
         return 1.0, values
     unit = 2.0 ** np.floor(np.log2(largest))  # by which to divide is exact
     return unit, values / unit
