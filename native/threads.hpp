@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core.hpp"
+#include "elsewhere.hpp"
 
 namespace quadfeat {
 
@@ -111,7 +112,10 @@ bool share(Counter& counter, std::size_t n_tasks, std::size_t n_threads,
 
     std::vector<std::thread> helpers;
     try {
-        for (std::size_t k = 1; k < n_threads && k < n_tasks; ++k) helpers.emplace_back(work, false);
+        for (std::size_t k = 1; k < n_threads && k < n_tasks; ++k) {
+            helpers.emplace_back(work, false);
+            move_elsewhere(helpers.back());
+        }
     } catch (...) {
         // No more threads to be had: those that there are do the work.
     }
