@@ -4,8 +4,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -229,17 +231,21 @@ public:
     Map(const Map&) = delete;
     Map& operator=(const Map&) = delete;
 
-    void transform(nb::handle X, nb::handle out, std::size_t n_threads,
-                   const std::string& core_name) const {
+    // Returns whether all entries of X are within the limit; see Functions.
+    bool transform(nb::handle X, nb::handle out, std::size_t n_threads,
+                   const std::string& core_name, double limit) const {
         const Buffer<T, const char> from(X, "X");
         const Buffer<T, char> to(out, "out");
         const Matrix<const char> rows = from.matrix();
         const Matrix<char> features = to.matrix();
         check_shape(rows.columns == plan_.d && has_shape(features, rows.rows, plan_.n_columns()),
                     "X and out");
+        std::atomic<bool> beyond{false};
         run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
-            return core.transform(plan_, rows, features, n_threads, should_stop);
+            return core.transform(plan_, rows, features, static_cast<T>(limit), beyond, n_threads,
+                                  should_stop);
         });
+        return !beyond;
     }
 
     void multiply(nb::handle X, nb::handle V, nb::handle out, std::size_t n_threads,
@@ -348,7 +354,8 @@ void bind_map(nb::module_& module, const char* name) {
              "d"_a, "size"_a, "n_blocks"_a, "rounds"_a, "matrix"_a, "cosines"_a, "sines"_a,
              "diagonals"_a, "permutations"_a, "below"_a, "on"_a, "factors"_a, "radii"_a,
              "amplitudes"_a, "phase"_a, "has_origin"_a, "origin"_a)
-        .def("transform", &Map<T>::transform, "X"_a, "out"_a, "n_threads"_a, "core"_a)
+        .def("transform", &Map<T>::transform, "X"_a, "out"_a, "n_threads"_a, "core"_a,
+             "limit"_a = std::numeric_limits<double>::infinity())
         .def("multiply", &Map<T>::multiply, "X"_a, "V"_a, "out"_a, "n_threads"_a, "core"_a)
         .def("normal_multiply", &Map<T>::normal_multiply, "X"_a, "weights"_a, "V"_a, "out"_a,
              "n_threads"_a, "core"_a)

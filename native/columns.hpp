@@ -7,110 +7,53 @@
 
 namespace quadfeat::QUADFEAT_ISA {
 
-inline constexpr std::size_t line_bytes = 64;  // of caches
-
-// How many columns of a tile are gathered before they are copied out: some lines a row.
-template <class T>
-inline constexpr std::size_t staged_columns = 8 * line_bytes / sizeof(T);
-
-// A staged row: the line before it, the columns themselves, and room for what a last vector has
-// too many; the whole not a power of two, to keep rows from falling on the same cache sets.
-template <class T>
-inline constexpr std::size_t stage_stride = staged_columns<T> + 3 * line_bytes / sizeof(T);
-
-// Gathers the columns of a tile and writes them to the rows of the output.
+// Writes the columns of a tile to the rows of the output.
+//
+// With ordinary stores, a vector a row, aligned or not. To gather whole lines first and stream them
+// past the caches would spare reading the output before it is written, but takes longer than that
+// where there is memory bandwidth to spare, and the computations leave it.
 template <class T>
 class RowWriter {
 public:
-    // `streams` says to write past the caches: for outputs that they cannot hold. The rows of such
-    // an output must be contiguous, aligned to T, and longer than what is staged, so that all but
-    // the first flush begin past the line in which the row begins.
-    RowWriter(const Matrix<char>& out, std::size_t first_row, std::size_t rows, T* stage,
-              bool streams)
-        : out_(out), first_row_(first_row), rows_(rows), stage_(stage), streams_(streams) {}
+    RowWriter(const Matrix<char>& out, std::size_t first_row, std::size_t rows)
+        : to_(out.at(first_row, 0)),
+          rows_(rows),
+          row_stride_(out.row_stride),
+          column_stride_(out.column_stride),
+          in_vectors_(rows == lanes<T> && column_stride_ == static_cast<std::ptrdiff_t>(sizeof(T))) {}
 
-    // Take `count` columns of a square of them, as many as a vector has lanes by default.
-    QUADFEAT_HOT void put(Vector<T> (&square)[lanes<T>], std::size_t count = lanes<T>) {
-        transpose<T>(square);
-        for (std::size_t row = 0; row < lanes<T>; ++row)
-            store_unaligned<T>(staged_row(row) + staged_, square[row]);
-        staged_ += count;
-        if (staged_ >= staged_columns<T>) flush();
-    }
-
-    void finish() {
-        flush();
-        if (streams_) {
-            for (std::size_t row = 0; row < rows_; ++row) write_last_line(row);
-            end_streams();
+    // Take a square of columns.
+    QUADFEAT_HOT void put(Vector<T> (&square)[lanes<T>]) {
+        if (!in_vectors_) {
+            put(square, lanes<T>);
+            return;
         }
+        transpose<T>(square);
+        char* to = to_;
+        for (std::size_t row = 0; row < lanes<T>; ++row, to += row_stride_)
+            store_unaligned<T>(to, square[row]);
+        to_ += sizeof(Vector<T>);
     }
 
-private:
-    T* staged_row(std::size_t row) { return stage_ + row * stage_stride<T> + line; }
-
-    char* output(std::size_t row, std::size_t column) const {
-        return out_.data + static_cast<std::ptrdiff_t>(first_row_ + row) * out_.row_stride +
-               static_cast<std::ptrdiff_t>(column) * out_.column_stride;
-    }
-
-    QUADFEAT_APART void flush() {
-        for (std::size_t row = 0; row < rows_; ++row) {
-            const T* from = staged_row(row);
-            char* to = output(row, written_);
-            if (streams_) {
-                stream_lines(row);
-            } else if (out_.column_stride == static_cast<std::ptrdiff_t>(sizeof(T))) {
-                std::memcpy(to, from, staged_ * sizeof(T));
-            } else {
-                for (std::size_t j = 0; j < staged_; ++j, to += out_.column_stride)
-                    std::memcpy(to, from + j, sizeof(T));
+    // Take the first `count` columns of a square.
+    QUADFEAT_APART void put(const Vector<T> (&square)[lanes<T>], std::size_t count) {
+        for (std::size_t k = 0; k < count; ++k, to_ += column_stride_) {
+            char* to = to_;
+            for (std::size_t row = 0; row < rows_; ++row, to += row_stride_) {
+                const T value = square[k][row];
+                std::memcpy(to, &value, sizeof value);
             }
         }
-        written_ += staged_;
-        staged_ = 0;
     }
 
-    static char* line_of(char* address) {
-        return address - reinterpret_cast<std::uintptr_t>(address) % line_bytes;
-    }
+    void finish() {}
 
-    // Write the lines that are complete with the staged columns, and keep what they leave, which is
-    // less than a line, before the columns to come.
-    void stream_lines(std::size_t row) {
-        T* const staged = staged_row(row);
-        char* const begin = output(row, written_);
-        char* const end = begin + staged_ * sizeof(T);
-        char* to = line_of(begin);
-        if (to < output(row, 0)) {  // the first line of a row has the end of another row
-            to += line_bytes;
-            std::memcpy(begin, staged, static_cast<std::size_t>((to < end ? to : end) - begin));
-        }
-        const char* from = reinterpret_cast<const char*>(staged) + (to - begin);
-        for (; to < line_of(end); to += line_bytes, from += line_bytes)
-            for (std::size_t k = 0; k < line_bytes; k += sizeof(Vector<T>))
-                stream<T>(to + k, load_unaligned<T>(from + k));
-        std::memmove(staged - line, staged + staged_ - line, line_bytes);
-    }
-
-    // Write what stream_lines kept.
-    void write_last_line(std::size_t row) {
-        char* const end = output(row, written_);
-        char* const first = output(row, 0);
-        char* const begin = line_of(end) < first ? first : line_of(end);
-        const auto bytes = static_cast<std::size_t>(end - begin);
-        std::memcpy(begin, reinterpret_cast<const char*>(staged_row(row)) - bytes, bytes);
-    }
-
-    static constexpr std::size_t line = line_bytes / sizeof(T);
-
-    const Matrix<char>& out_;
-    std::size_t first_row_;
+private:
+    char* to_;  // where the next column of the first row goes
     std::size_t rows_;
-    T* stage_;
-    bool streams_;
-    std::size_t staged_ = 0;   // columns gathered
-    std::size_t written_ = 0;  // columns in the output, but for an incomplete line
+    std::ptrdiff_t row_stride_;
+    std::ptrdiff_t column_stride_;
+    bool in_vectors_;  // whether all of a vector goes to one place
 };
 
 template <class T, Phi phi>
@@ -142,17 +85,23 @@ public:
 
     std::size_t missing() const { return plan_.n_nodes - node_ - pending_; }
 
-    // Take the next `count` inner products: what next() returns, called so many times.
-    template <class Next>
-    void put(std::size_t count, Next next) {
-        for (; count > 0 && pending_ > 0; --count) put_one(next());
-        for (; count >= group && node_ + group <= whole_nodes_; count -= group) {
+    // Take the next `count` inner products: what source.next() returns, called so many times.
+    template <class Source>
+    void put(std::size_t count, Source& source) {
+        for (; count > 0 && pending_ > 0; --count) put_one(source.next());
+        // Copies, which stay in registers: columns are stored in between, and for all that the
+        // compiler knows over the members.
+        Source here = source;
+        std::size_t node = node_;
+        for (; count >= group && node + group <= whole_nodes_; count -= group, node += group) {
             Vector<T> inner_products[group];
 #pragma GCC unroll 16
-            for (std::size_t k = 0; k < group; ++k) inner_products[k] = next();
-            make_group(inner_products);
+            for (std::size_t k = 0; k < group; ++k) inner_products[k] = here.next();
+            make_group(node, inner_products);
         }
-        for (; count > 0; --count) put_one(next());
+        node_ = node;
+        source = here;
+        for (; count > 0; --count) put_one(source.next());
     }
 
     // Put what is left: an incomplete group, a node with a single column, the origin.
@@ -179,18 +128,19 @@ private:
     void put_one(Vector<T> inner_product) {
         inner_products_[pending_++] = inner_product;
         if (pending_ == group && node_ + group <= whole_nodes_) {
-            make_group(inner_products_);
+            make_group(node_, inner_products_);
+            node_ += group;
             pending_ = 0;
         }
     }
 
-    QUADFEAT_HOT void make_group(const Vector<T>* inner_products) {
+    // Put the columns of a group of nodes, the first of which is given.
+    QUADFEAT_HOT void make_group(std::size_t node, const Vector<T>* inner_products) {
         Vector<T> square[lanes<T>];
 #pragma GCC unroll 16
         for (std::size_t k = 0; k < group; ++k)
-            make_columns(node_ + k, inner_products[k], square + per_node * k, Phase::none);
+            make_columns(node + k, inner_products[k], square + per_node * k, Phase::none);
         sink_.put(square);
-        node_ += group;
     }
 
     // Write the columns of one node, a cosine at this phase.

@@ -1,4 +1,6 @@
 // Compiled once for each instruction set; QUADFEAT_ISA names the namespace of this one.
+#include <limits>
+
 #include "core.hpp"
 #include "magnitude.hpp"
 #include "products.hpp"
@@ -9,31 +11,21 @@ namespace quadfeat::QUADFEAT_ISA {
 
 namespace {
 
-// An output at least this large is not in the caches when it is read again.
-constexpr std::size_t stream_from = std::size_t(1) << 24;
-// Rows shorter than this have too large a part of lines that two of them share, which must not be
-// streamed; and RowWriter wants more than what it stages.
-constexpr std::size_t shortest_streamed_row = 1024;
-static_assert(shortest_streamed_row > staged_columns<float> * sizeof(float));
-
 template <class T>
-bool should_stream(const Matrix<char>& out) {
-    const std::size_t row = out.columns * sizeof(T);
-    return out.column_stride == static_cast<std::ptrdiff_t>(sizeof(T)) &&
-           out.row_stride % static_cast<std::ptrdiff_t>(sizeof(T)) == 0 &&
-           reinterpret_cast<std::uintptr_t>(out.data) % sizeof(T) == 0 &&
-           row >= shortest_streamed_row && out.rows * row >= stream_from;
-}
-
-template <class T>
-bool transform(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<char>& out,
-               std::size_t n_threads, const ShouldStop& should_stop) {
-    const bool streams = should_stream<T>(out);
+bool transform(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<char>& out, T limit,
+               std::atomic<bool>& beyond, std::size_t n_threads, const ShouldStop& should_stop) {
     const auto make = tile_maker<T, RowWriter<T>>(plan);
+    const bool checks = limit < std::numeric_limits<T>::infinity();
     return share_tiles(count_tiles<T>(X.rows), n_threads, should_stop, [&] {
         return [&, work = Workspace<T>(plan)](std::size_t tile) mutable {
+            if (beyond) return;
             const Rows rows = rows_of_tile<T>(tile, X.rows);
-            RowWriter<T> writer(out, rows.first, rows.count, work.stage(), streams);
+            // Here rather than before all of it, so that X is read from memory once.
+            if (checks && !(largest_magnitude<T>(X.some_rows(rows.first, rows.count)) <= limit)) {
+                beyond = true;
+                return;
+            }
+            RowWriter<T> writer(out, rows.first, rows.count);
             make(plan, X, rows, work, writer);
         };
     });

@@ -1,6 +1,7 @@
 // The core as the rest of the program sees it: one table of functions for each instruction set.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <type_traits>
 
@@ -14,9 +15,10 @@ using ShouldStop = std::function<bool()>;
 // All that writes returns false if it was stopped early.
 template <class T>
 struct Functions {
-    // Write the features Z of X into out.
-    bool (*transform)(const Plan<T>&, const Matrix<const char>& X, const Matrix<char>& out,
-                      std::size_t n_threads, const ShouldStop&);
+    // Write the features Z of X into out. Sets `beyond` if an entry of X is larger than a finite
+    // limit, or NaN; the rest is not written then.
+    bool (*transform)(const Plan<T>&, const Matrix<const char>& X, const Matrix<char>& out, T limit,
+                      std::atomic<bool>& beyond, std::size_t n_threads, const ShouldStop&);
     // Write Z V into out.
     bool (*multiply)(const Plan<T>&, const Matrix<const char>& X, const Matrix<const char>& V,
                      const Matrix<char>& out, std::size_t n_threads, const ShouldStop&);

@@ -61,6 +61,10 @@ struct Matrix {
         return data + static_cast<std::ptrdiff_t>(row) * row_stride +
                static_cast<std::ptrdiff_t>(column) * column_stride;
     }
+
+    Matrix some_rows(std::size_t first, std::size_t count) const {
+        return {at(first, 0), count, columns, row_stride, column_stride};
+    }
 };
 
 }  // namespace quadfeat

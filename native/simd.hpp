@@ -7,10 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#if defined(__x86_64__) || defined(_M_X64)
-#include <immintrin.h>
-#endif
-
 #ifndef QUADFEAT_VECTOR_BYTES
 #define QUADFEAT_VECTOR_BYTES 16
 #endif
@@ -57,7 +53,7 @@ QUADFEAT_HOT Vector<T> broadcast(T value) {
 }
 
 template <class T>
-QUADFEAT_HOT void store_unaligned(T* where, Vector<T> value) {
+QUADFEAT_HOT void store_unaligned(void* where, Vector<T> value) {
     std::memcpy(where, &value, sizeof value);
 }
 
@@ -66,27 +62,6 @@ QUADFEAT_HOT Vector<T> load_unaligned(const void* where) {
     Vector<T> value;
     std::memcpy(&value, where, sizeof value);
     return value;
-}
-
-// Store past the caches, where the machine can; the address must be aligned.
-template <class T>
-QUADFEAT_HOT void stream(char* where, Vector<T> value) {
-#if defined(__AVX512F__) && QUADFEAT_VECTOR_BYTES == 64
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(where), (__m512i)value);
-#elif defined(__AVX__) && QUADFEAT_VECTOR_BYTES == 32
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(where), (__m256i)value);
-#elif defined(__SSE2__) && QUADFEAT_VECTOR_BYTES == 16
-    _mm_stream_si128(reinterpret_cast<__m128i*>(where), (__m128i)value);
-#else
-    std::memcpy(where, &value, sizeof value);
-#endif
-}
-
-// Make streamed stores visible to other threads before anything stored later.
-inline void end_streams() {
-#if defined(__SSE2__)
-    _mm_sfence();
-#endif
 }
 
 // Swap blocks of `Step` lanes between two vectors: what is off the diagonal of a 2 x 2 block matrix.

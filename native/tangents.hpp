@@ -1,4 +1,4 @@
-// The rotations of a butterfly round in the form in which the core applies them.
+// The rotations of a butterfly round in the form in which the core applies them, and in its order.
 //
 // A rotation u' = c u + s v, v' = c v - s u takes four operations, but only two as
 // u' = c (u + t v), v' = c (v - t u), t = s / c, if the factor c waits. A pass applies up to three
@@ -6,6 +6,7 @@
 // its two coordinates. In the end of the pass all factors are made good.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -13,82 +14,113 @@
 
 namespace quadfeat {
 
-// How many stages the pass has whose first one rotates coordinates `half` apart.
-inline std::size_t stages_of_pass(std::size_t d, std::size_t half) {
-    return 4 * half < d ? 3 : 2 * half < d ? 2 : 1;
-}
+// Coordinates that go through all passes that mix them alone before the next ones do: as many as
+// stay in the first cache.
+inline constexpr std::size_t chunk_width = 512;
 
-// How many coefficients such a pass has for each whole run of coordinates that it mixes.
-constexpr std::size_t coefficients_of_run(std::size_t stages) {
-    return stages == 3 ? 16 : stages == 2 ? 6 : 2;
-}
-
-// The angles of one stage, the first that of coordinate 0.
-struct Stage {
-    const double* cosines;
-    const double* sines;
-    std::size_t n_angles;
+// Runs that follow one another, in one pass. A run is `half << stages` wide, and the pass mixes the
+// coordinates `half` apart in it. Of those, `present` are there: fewer than 2^stages in a run that
+// the end of the vector cuts off.
+struct Runs {
+    std::size_t stages;
+    std::size_t half;
+    std::size_t start;    // the first coordinate
+    std::size_t n_runs;   // more than one only if they are whole
+    std::size_t count;    // sets of coordinates that a run mixes, one beside the other
+    std::size_t present;  // coordinates of a set
 };
 
-// Append the coefficients of a whole run. Coordinates 2 i and 2 i + 1 of it always have the same
-// factor, so that what is needed for both is there once.
-template <class T>
-void append_run(const Stage* stages, std::size_t n_stages, std::size_t run,
-                std::vector<T>& coefficients) {
-    // A smaller cosine makes no difference to the rotation, but its tangent could overflow.
-    const double smallest = std::numeric_limits<T>::epsilon() / 8;
-    const std::size_t radix = std::size_t(1) << n_stages;
-    double waiting[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-    for (std::size_t k = 0; k < n_stages; ++k) {
-        const std::size_t step = std::size_t(1) << k;
-        for (std::size_t i = 0; i < radix; ++i) {
-            if (i & step) continue;
-            const std::size_t angle = (run * radix + i) / (2 * step);
-            double c = stages[k].cosines[angle];
-            if (std::abs(c) < smallest) c = std::copysign(smallest, c);
-            const double t = stages[k].sines[angle] / c;
-            if (i % 2 == 0) {
-                const double ratio = waiting[i + step] / waiting[i];
-                coefficients.push_back(static_cast<T>(t * ratio));
-                if (k > 0) coefficients.push_back(static_cast<T>(t / ratio));
-            }
-            waiting[i] *= c;
-            waiting[i + step] *= c;
-        }
-    }
-    for (std::size_t i = 0; i < radix; i += 2) coefficients.push_back(static_cast<T>(waiting[i]));
+// Call use() for the runs of one pass from coordinate `begin` to `end`.
+template <class Use>
+inline void for_runs_of_pass(std::size_t begin, std::size_t end, std::size_t half,
+                             std::size_t stages, Use&& use) {
+    const std::size_t width = half << stages;
+    const std::size_t whole = (end - begin) / width;
+    if (whole) use(Runs{stages, half, begin, whole, half, std::size_t(1) << stages});
+    const std::size_t rest = begin + whole * width;
+    const std::size_t present = (end - rest) / half, larger = (end - rest) % half;
+    if (larger) use(Runs{stages, half, rest, 1, larger, present + 1});
+    if (present) use(Runs{stages, half, rest + larger, 1, half - larger, present});
 }
 
-// Append the coefficients of a round in the order in which butterfly_round reads them: pass by
-// pass, in each the whole runs, then, stage by stage, the plain angles of what is left.
+// Call use() for all runs of a round of width d, in order.
+template <class Use>
+inline void for_runs(std::size_t d, Use&& use) {
+    const auto pass = [&](std::size_t begin, std::size_t end, std::size_t half) {
+        const std::size_t stages = 4 * half < d ? 3 : 2 * half < d ? 2 : 1;
+        for_runs_of_pass(begin, end, half, stages, use);
+        return half << stages;
+    };
+    for (std::size_t begin = 0; begin < d; begin += chunk_width) {
+        const std::size_t end = std::min(begin + chunk_width, d);
+        for (std::size_t half = pass(begin, end, 1); half < std::min(d, chunk_width);)
+            half = pass(begin, end, half);
+    }
+    for (std::size_t half = chunk_width; half < d;) half = pass(0, d, half);
+}
+
+// Whether coordinates 2 i and 2 i + 1 of a set always have the same factor, so that what is needed
+// for both is there once: not if one of them is there without the other.
+constexpr bool has_twins(std::size_t present) { return present % 2 == 0; }
+
+// Call use(i, step) for the pairs of coordinates, i and i + step, that a pass rotates in a set.
+template <class Use>
+constexpr void for_pairs(std::size_t stages, std::size_t present, Use&& use) {
+    for (std::size_t step = 1; step >> stages == 0; step *= 2)
+        for (std::size_t i = 0; i + step < present; ++i)
+            if (!(i & step)) use(i, step);
+}
+
+// Append the coefficients of a run: for every pair two tangents, but for twins with one step one,
+// then the factors.
+template <class T>
+void append_run(const Runs& runs, std::size_t run, const double* const* cosines,
+                const double* const* sines, std::vector<T>& coefficients) {
+    // A smaller cosine makes no difference to the rotation, but its tangent could overflow.
+    const double smallest = std::numeric_limits<T>::epsilon() / 8;
+    const bool twins = has_twins(runs.present);
+    const std::size_t first = (runs.start / (runs.half << runs.stages) + run) << runs.stages;
+    double waiting[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    std::size_t stage = 0;
+    for_pairs(runs.stages, runs.present, [&](std::size_t i, std::size_t step) {
+        while (std::size_t(1) << stage != step) ++stage;
+        const std::size_t angle = (first + i) / (2 * step);
+        double c = cosines[stage][angle];
+        if (std::abs(c) < smallest) c = std::copysign(smallest, c);
+        const double t = sines[stage][angle] / c;
+        if (!twins || i % 2 == 0) {
+            const double ratio = waiting[i + step] / waiting[i];
+            coefficients.push_back(static_cast<T>(t * ratio));
+            if (!twins || step > 1) coefficients.push_back(static_cast<T>(t / ratio));
+        }
+        waiting[i] *= c;
+        waiting[i + step] *= c;
+    });
+    for (std::size_t i = 0; i < runs.present; i += twins ? 2 : 1)
+        coefficients.push_back(static_cast<T>(waiting[i]));
+}
+
+// Append the coefficients of a round in the order in which butterfly_round reads them. The angles
+// are given stage by stage.
 template <class T>
 void append_round(const double* cosines, const double* sines, std::size_t d,
                   std::vector<T>& coefficients) {
-    const auto append_plain = [&](const Stage& stage, std::size_t angle) {
-        coefficients.push_back(static_cast<T>(stage.cosines[angle]));
-        coefficients.push_back(static_cast<T>(stage.sines[angle]));
-    };
-    for (std::size_t half = 1; half < d;) {
-        const std::size_t n_stages = stages_of_pass(d, half);
-        Stage stages[3];
-        for (std::size_t k = 0; k < n_stages; ++k) {
-            const std::size_t reach = half << k;
-            stages[k] = {cosines, sines, (d + reach - 1) / (2 * reach)};
-            cosines += stages[k].n_angles;
-            sines += stages[k].n_angles;
-        }
-        const std::size_t whole = d / (half << n_stages);
-        for (std::size_t run = 0; run < whole; ++run) {
-            if (n_stages == 1)
-                append_plain(stages[0], run);  // a single stage gains nothing by tangents
-            else
-                append_run<T>(stages, n_stages, run, coefficients);
-        }
-        for (std::size_t k = 0; k < n_stages; ++k)
-            for (std::size_t angle = whole << (n_stages - 1 - k); angle < stages[k].n_angles; ++angle)
-                append_plain(stages[k], angle);
-        half <<= n_stages;
+    std::vector<const double*> cosines_of_stage, sines_of_stage;
+    for (std::size_t reach = 1; reach < d; reach *= 2) {
+        cosines_of_stage.push_back(cosines);
+        sines_of_stage.push_back(sines);
+        const std::size_t n_angles = (d + reach - 1) / (2 * reach);
+        cosines += n_angles;
+        sines += n_angles;
     }
+    for_runs(d, [&](const Runs& runs) {
+        if (runs.present == 1) return;
+        std::size_t stage = 0;
+        while (std::size_t(1) << stage != runs.half) ++stage;
+        for (std::size_t run = 0; run < runs.n_runs; ++run)
+            append_run<T>(runs, run, cosines_of_stage.data() + stage, sines_of_stage.data() + stage,
+                          coefficients);
+    });
 }
 
 }  // namespace quadfeat

@@ -31,12 +31,11 @@ template <class T>
 class Workspace {
 public:
     explicit Workspace(const Plan<T>& plan)
-        : width_(plan.size), memory_(3 * width_ + stage_stride<T>) {}
+        : width_(plan.size), memory_(3 * width_) {}
 
     Vector<T>* rows() { return memory_.data(); }
     Vector<T>* here() { return memory_.data() + width_; }
     Vector<T>* there() { return memory_.data() + 2 * width_; }
-    T* stage() { return reinterpret_cast<T*>(memory_.data() + 3 * width_); }
 
 private:
     std::size_t width_;
@@ -118,24 +117,45 @@ QUADFEAT_APART const Vector<T>* turn(const Plan<T>& plan, std::size_t block, Wor
     return from;
 }
 
+// Inner products that are there already.
+template <class T>
+struct GivenProducts {
+    const Vector<T>* values;
+
+    QUADFEAT_HOT Vector<T> next() { return *values++; }
+};
+
+// Inner products of u with the vertices of a simplex, but for the last one, which `running` is after
+// all others.
+template <class T>
+struct SimplexProducts {
+    const Vector<T>* u;
+    const T* on;
+    const T* below;
+    Vector<T> running;
+
+    QUADFEAT_HOT Vector<T> next() {
+        const Vector<T> value = *u++;
+        const Vector<T> inner_product = value * *on++ + running;
+        running -= value * *below++;
+        return inner_product;
+    }
+};
+
 // Inner products with the vertices of one block, in order, until there are enough nodes.
 template <class T, class Writer>
 QUADFEAT_APART void put_vertices(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
     const std::size_t missing = nodes.missing();
     const std::size_t count = missing < plan.size ? missing : plan.size;
-    if (!plan.simplex) {
-        nodes.put(count, [&u] { return *u++; });
-        return;
+    if (plan.simplex) {
+        SimplexProducts<T> products{u, plan.on, plan.below, {}};
+        nodes.put(count, products);
+        GivenProducts<T> last{&products.running};
+        if (missing > plan.size) nodes.put(1, last);
+    } else {
+        GivenProducts<T> products{u};
+        nodes.put(count, products);
     }
-    const T *on = plan.on, *below = plan.below;
-    Vector<T> running{};
-    nodes.put(count, [&] {
-        const Vector<T> value = *u++;
-        const Vector<T> inner_product = value * *on++ + running;
-        running -= value * *below++;
-        return inner_product;
-    });
-    if (missing > plan.size) nodes.put(1, [&] { return running; });
 }
 
 // Inner products with a dense matrix, a few nodes at a time.
@@ -147,8 +167,8 @@ QUADFEAT_APART void put_dense(const Plan<T>& plan, const Vector<T>* u, Writer& n
         for (std::size_t i = 0; i < plan.d; ++i, column += dense_group)
 #pragma GCC unroll 8
             for (std::size_t k = 0; k < dense_group; ++k) sums[k] += u[i] * column[k];
-        const Vector<T>* sum = sums;
-        nodes.put(missing < dense_group ? missing : dense_group, [&sum] { return *sum++; });
+        GivenProducts<T> products{sums};
+        nodes.put(missing < dense_group ? missing : dense_group, products);
     }
 }
 
@@ -159,8 +179,8 @@ inline void make_tile(const Plan<T>& plan, const Matrix<const char>& X, Rows row
     load_rows<T>(plan, X, rows.first, rows.count, work.rows());
     NodeWriter<T, phi, reflected, Sink> nodes(plan, sink);
     if (plan.structure == Structure::given) {
-        const Vector<T>* u = work.rows();
-        nodes.put(plan.n_nodes, [&u] { return *u++; });
+        GivenProducts<T> products{work.rows()};
+        nodes.put(plan.n_nodes, products);
     } else if (plan.structure == Structure::dense) {
         put_dense<T>(plan, work.rows(), nodes);
     } else {

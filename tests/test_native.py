@@ -6,7 +6,9 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -220,13 +222,11 @@ class TestLargestMagnitude:
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0, 1, 7])
-def test_a_large_output_is_streamed_to_the_same_bits(core, dtype, offset, monkeypatch):
-    """Outputs of 16 MiB and more are written past the caches, whole lines of them only."""
+def test_a_part_of_a_buffer_is_written_and_nothing_beside_it(core, dtype, offset, monkeypatch):
     use(core, monkeypatch)
-    X = np.random.default_rng(0).standard_normal((4403, 60)).astype(dtype)
+    X = np.random.default_rng(0).standard_normal((403, 60)).astype(dtype)
     features = QuadratureFeatures(n_components=1021, random_state=0).fit(X)
     expected = np.vstack([features.transform(rows) for rows in np.array_split(X, 40)])
-    assert expected.nbytes > 2**24
     # Rows of another length than the stride, at any offset to a cache line, and nothing beside.
     buffer = np.full((len(X), 1029), 7, dtype=dtype)
     transform_into(features, X, buffer[:, offset : offset + 1021])
@@ -238,7 +238,7 @@ def test_a_large_output_is_streamed_to_the_same_bits(core, dtype, offset, monkey
 @needs_core
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("d", [2, 3, 4, 7, 8, 16, 20, 33])
+@pytest.mark.parametrize("d", [2, 3, 4, 5, 6, 7, 8, 16, 20, 33, 43, 59, 70, 100])
 def test_right_angles(core, dtype, d, monkeypatch):
     """Cosines that are zero or nearly so, whose tangents are not finite or enormous."""
     use(core, monkeypatch)
@@ -260,6 +260,89 @@ def test_right_angles(core, dtype, d, monkeypatch):
     exact = X.astype(np.float64) @ turned.frequencies().T
     tolerance = 8 * np.finfo(dtype).eps * np.log2(2 * d) * nodes.longest
     assert_allclose(out, exact, rtol=0, atol=tolerance * np.linalg.norm(X, axis=1).max())
+
+
+@needs_core
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_butterflies_of_any_width(core, dtype, monkeypatch):
+    """Passes whose last run is cut off anywhere, in the first chunk of coordinates and later."""
+    use(core, monkeypatch)
+    rng = np.random.default_rng(0)
+    widths = [*range(2, 70), 127, 200, 447, 448, 511, 512, 513, 520, 575, 577, 784, 1000, 1023]
+    for d in [*widths, 1025, 1536, 2047, 2049, 2600, 3072, 3585, 4096, 4097, 4700, 5121]:
+        nodes = SphericalRadial(tilt=0.0).draw(d, 2 * (d + 1) + 1, Gaussian(0.5), rng)
+        X = rng.standard_normal((3, d)).astype(dtype)
+        out = np.full((3, len(nodes.radii)), np.nan, dtype=dtype)
+        _core.native_map(nodes, None, np.dtype(dtype), "structured").transform(X, out, 1, core)
+        reach = nodes.radii * np.linalg.norm(X, axis=1)[:, None]
+        tolerance = 4 * np.finfo(dtype).eps * np.log2(2 * d + 1) * reach
+        assert (np.abs(out - nodes.arguments(X.astype(np.float64))) <= tolerance).all(), d
+
+
+@needs_core
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+class TestLimit:
+    def transform(self, X, limit, core):
+        nodes = SphericalRadial().draw(X.shape[1], 80, Gaussian(0.5), np.random.default_rng(0))
+        native = _core.native_map(nodes, Gaussian(0.5), X.dtype, "structured")
+        out = np.full((len(X), 80), np.nan, dtype=X.dtype)
+        return native.transform(X, out, 2, core, limit), out
+
+    @pytest.mark.parametrize("value", [3.0, -3.0, np.inf, -np.inf, np.nan])
+    def test_an_entry_beyond_it_is_seen_anywhere(self, core, dtype, value):
+        for index in range(0, 50 * 39, 37):
+            X = np.ones((50, 39), dtype=dtype)
+            X.flat[index] = value
+            for rows in (X, np.asfortranarray(X), laid_out(X, "strided")):
+                assert not self.transform(rows, 2.0, core)[0]
+
+    def test_entries_up_to_it_are_taken(self, core, dtype):
+        X = np.random.default_rng(0).choice([-2.0, 0.0, 2.0], size=(50, 39)).astype(dtype)
+        within, out = self.transform(X, 2.0, core)
+        assert within
+        assert_array_equal(out, self.transform(X, np.inf, core)[1])
+        assert np.isfinite(out).all()
+
+    def test_without_one_everything_is_taken(self, core, dtype):
+        X = np.full((9, 39), np.nan, dtype=dtype)
+        assert self.transform(X, np.inf, core)[0]
+
+
+@pytest.mark.parametrize("core", [*CORES, "numpy"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["gaussian", "arccos1"])
+def test_a_row_that_the_core_is_not_for_changes_no_other(core, dtype, kernel, monkeypatch):
+    """A call that the core gives up on in the middle is computed whole by other means."""
+    use(core, monkeypatch)
+    X = np.random.default_rng(0).standard_normal((60, 40)).astype(dtype)
+    features = QuadratureFeatures(KERNELS[kernel], n_components=201, random_state=0).fit(X)
+    expected = features.transform(X)
+    X[37] *= 1e9 if dtype == np.float32 else 1e18
+    if kernel == "arccos1":
+        X[37] *= 1e9 if dtype == np.float32 else 1e250
+    Z = features.transform(X)
+    assert np.isfinite(Z).all()
+    others = np.arange(60) != 37
+    assert_allclose(Z[others], expected[others], rtol=0, atol=50 * np.finfo(dtype).eps)
+    X[38, 5] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        features.transform(X)
+
+
+@pytest.mark.parametrize("gamma", [1e-300, 1e-60, 1e20, 1e60])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_not_finite_is_refused_at_any_scale(gamma, dtype):
+    """Also where no finite entry is beyond what the core can do, or every one is."""
+    X = np.random.default_rng(0).standard_normal((9, 30)).astype(dtype)
+    features = QuadratureFeatures(Gaussian(gamma), rule="sr33", n_components=63, random_state=0)
+    features.fit(X)
+    assert np.isfinite(features.transform(X)).all()
+    for value in (np.nan, np.inf):
+        X[4, 7] = value
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            features.transform(X)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -339,6 +422,32 @@ def test_many_threads_may_share_a_map():
     with ThreadPoolExecutor(16) as pool:
         for given in pool.map(features.transform, [X] * 64):
             np.testing.assert_array_equal(given, expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="a matter of Linux")
+def test_threads_may_run_where_their_caller_may():
+    """New threads are moved off the caller's processor, and are not kept from it afterwards."""
+    allowed = os.sched_getaffinity(0)
+    X = np.random.default_rng(0).standard_normal((60_000, 64)).astype(np.float32)
+    features = QuadratureFeatures(n_components=2001, random_state=0, n_jobs=3).fit(X)
+    last_seen = {}
+
+    def watch():
+        while not done.is_set():
+            for task in os.listdir("/proc/self/task"):
+                with suppress(OSError):  # it has ended meanwhile
+                    last_seen[task] = os.sched_getaffinity(int(task))
+
+    done = threading.Event()
+    before = set(os.listdir("/proc/self/task"))
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(watch)
+        features.transform(X)
+        done.set()
+        watching.result()
+    if _core.CORE != "numpy":
+        assert len(set(last_seen) - before) == 1 + 2  # the watcher, and two of three
+    assert all(processors == allowed for processors in last_seen.values())
 
 
 def _in_child(features, X, queue):

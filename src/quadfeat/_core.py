@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import warnings
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -126,7 +127,18 @@ def n_threads(n_jobs: int | None) -> int:
         return n_jobs
     # Not what joblib makes of a number: that is about processes, and in those of a pool, which may
     # not start others, it warns. Threads may be started anywhere.
-    return max(1, min(cpu_count() + 1 + n_jobs, _openmp_effective_n_threads(n_jobs)))
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    processors = _count_processors(affinity, os.environ.get("LOKY_MAX_CPU_COUNT"))
+    return max(1, min(processors + 1 + n_jobs, _openmp_effective_n_threads(n_jobs)))
+
+
+@lru_cache(maxsize=8)
+def _count_processors(affinity: int, wanted: str | None) -> int:
+    """Return how many processors there are to use; what may change meanwhile is an argument.
+
+    Asking takes as long as a small transform, since it reads the files of the cgroup.
+    """
+    return cpu_count()
 
 
 def farthest(kernel: Kernel, dtype: Any) -> float:
@@ -239,6 +251,13 @@ class FusedMap:
                 self.map.transform(X[rows].toarray(), out[rows], threads, CORE)
         else:
             self.map.transform(X, out, threads, CORE)
+
+    def write_within(self, X: Array, out: Array, n_threads: int, limit: float) -> bool:
+        """Write the features of a dense matrix whose entries are finite and up to ``limit``.
+
+        If some are not, returns ``False``, with an unknown part of ``out`` written.
+        """
+        return self.map.transform(X, out, _enough_threads(out.size, n_threads), CORE, limit)
 
     def multiply(self, X: Array, V: Array, out: Array, n_threads: int) -> None:
         """Write ``Z V`` into ``out``, ``Z`` being the features of a dense matrix."""

@@ -17,7 +17,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from quadfeat import _validation as check
 from quadfeat import accuracy, budget
 from quadfeat._array_api import follows_input, to_numpy
-from quadfeat._core import CompiledMap, compile_map, farthest, largest_magnitude, n_threads
+from quadfeat._core import (
+    CompiledMap,
+    FusedMap,
+    compile_map,
+    farthest,
+    largest_magnitude,
+    n_threads,
+)
 from quadfeat._pickles import VersionedState
 from quadfeat._random import child, generator
 from quadfeat._validation import Array
@@ -298,7 +305,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         self.nodes_ = nodes
         self.n_components_ = self._n_features_out = n_components
         self._states = states
-        self._compiled: dict[Any, tuple[Any, CompiledMap]] = {}  # see _compiled_map
+        self._compiled: dict[Any, tuple[Nodes, Any]] = {}  # see _kept
 
     def _fit_to_tolerance(
         self, X: Any, chosen: Callable[[], RowSample], rng: np.random.Generator
@@ -518,6 +525,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
     def _validated(self, X: Any) -> Any:
         """Return ``X`` as an array of the right width; ``_write`` sees to that it is finite."""
         check_is_fitted(self)
+        if self._is_as_fitted(X):
+            return X
         X = validate_data(
             self,
             to_numpy(X, "X"),
@@ -528,19 +537,65 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         )
         return check.without_duplicates(X)
 
+    def _is_as_fitted(self, X: Any) -> bool:
+        """Return whether ``X`` is an array of which scikit-learn would find nothing to say.
+
+        To hear so from it takes as long as a small transform.
+        """
+        return (
+            type(X) is np.ndarray
+            and X.ndim == 2
+            and X.dtype in check.FLOAT_DTYPES
+            and X.dtype.isnative
+            and X.shape[0] > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+        )
+
     def _write(self, X: Any, out: Array) -> None:
         """Write the features of validated ``X`` into ``out``."""
+        threads = n_threads(self.n_jobs)
+        near = self._compiled_map(X.dtype, far=False)
+        # The core looks at the entries as it comes to them; nearly always that is all.
+        if (
+            isinstance(near, FusedMap)
+            and not sparse.issparse(X)
+            and near.write_within(X, out, threads, self._range_of_core(X.dtype))
+        ):
+            return
         compiled = self._compiled_map(X.dtype, far=self._reaches_far(X))
-        compiled.write(X, out, n_threads(self.n_jobs))
+        compiled.write(X, out, threads)
 
     def _compiled_map(self, dtype: Any, *, far: bool) -> CompiledMap:
         """Return what computes features of this dtype, made when first asked for."""
-        cache, nodes = self._compiled, self.nodes_
-        made_for, compiled = cache.get((dtype, far), (None, None))
-        if compiled is None or made_for is not nodes:  # another thread may have fitted anew
-            compiled = compile_map(nodes, self.kernel_, dtype, far=far)
-            cache[dtype, far] = nodes, compiled
+        compiled: CompiledMap = self._kept(
+            (dtype, far), lambda nodes: compile_map(nodes, self.kernel_, dtype, far=far)
+        )
         return compiled
+
+    def _range_of_core(self, dtype: Any) -> float:
+        """Return how large entries of ``X`` may be for the native core to be right on them."""
+
+        def compute(_: Nodes) -> float:
+            argument = self._largest_argument(1.0, dtype)
+            if argument == 0:
+                return 0.0
+            # A little less than where _reaches_far begins, which decides on what is beyond.
+            entry = 0.999 * farthest(self.kernel_, dtype) / argument
+            entry = min(entry, float(np.finfo(dtype).max))
+            return entry if self._largest_argument(entry, dtype) < np.inf else 0.0
+
+        largest: float = self._kept((dtype, "range"), compute)
+        return largest
+
+    def _kept(self, key: tuple[Any, ...], compute: Callable[[Nodes], Any]) -> Any:
+        """Return what is computed from the nodes, which is done when it is first asked for."""
+        cache, nodes = self._compiled, self.nodes_
+        made_for, kept = cache.get(key, (None, None))
+        if kept is None or made_for is not nodes:  # another thread may have fitted anew
+            kept = compute(nodes)
+            cache[key] = nodes, kept
+        return kept
 
     _needs = (
         "nodes_",
