@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -24,17 +25,17 @@ from timing import best, repeats_asked_for
 ENTRIES = 2**21  # of the output, so that every line is about as much work
 
 
-def table(title: str, rule: Rule, widths: tuple[int, ...], repeats: int) -> None:
+def table(title: str, rule: Rule, widths: tuple[int, ...], dtype: Any, repeats: int) -> None:
     """Print the times of all ways to compute features of a rule."""
-    print(f"\n{title}")
+    print(f"\n{title}, {dtype}")
     kernel = Gaussian(0.5)
     for d in widths:
         n_columns = 4 * (d + 1)
         nodes = rule.draw(d, n_columns, kernel, np.random.default_rng(0))
         n_rows = ENTRIES // n_columns
-        X = np.random.default_rng(1).standard_normal((n_rows, d)).astype(np.float32)
-        out: Array = np.empty((n_rows, n_columns), dtype=np.float32)
-        ones, dtype = np.ones(d), np.dtype(np.float32)
+        X = np.random.default_rng(1).standard_normal((n_rows, d)).astype(dtype)
+        out: Array = np.empty((n_rows, n_columns), dtype=dtype)
+        ones = np.ones(d)
         maps: dict[str, CompiledMap] = {
             "core, dense": FusedMap(native_map(nodes, kernel, dtype, "dense")),
             "BLAS": BatchedMap(nodes, kernel, ones, dtype, structured=False),
@@ -56,14 +57,13 @@ def table(title: str, rule: Rule, widths: tuple[int, ...], repeats: int) -> None
 def main() -> None:
     """Print the tables."""
     repeats = repeats_asked_for(__doc__)
-    with threadpool_limits(1):
-        table(
-            "SR(3,3) with butterflies, float32",
-            SphericalRadial(origin="signed"),
-            (4, 8, 16, 24, 32, 48, 64, 256, 1024, 2048),
-            repeats,
-        )
-        table("random Fourier features, float32", MonteCarlo(), (8, 32, 64, 128, 256, 512), repeats)
+    simplex = SphericalRadial(origin="signed")
+    narrow = (4, 8, 16, 24, 32, 36, 40, 48, 64, 256, 1024, 2048)
+    wide = (8, 32, 64, 128, 192, 256, 384, 512)
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        with threadpool_limits(1):
+            table("SR(3,3) with butterflies", simplex, narrow, dtype, repeats)
+            table("random Fourier features", MonteCarlo(), wide, dtype, repeats)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ namespace quadfeat {
 enum class Structure { given, dense, butterfly, hadamard };
 enum class Phi { fourier, step, ramp, squared_ramp, identity };
 
-// Nodes of a dense matrix whose inner products are computed together; the last ones are filled up
-// with zeros to as many.
-inline constexpr std::size_t dense_group = 8;
+// Nodes of a dense matrix whose inner products are computed together, enough to hide how long an
+// addition takes; the last ones are filled up with zeros to as many.
+inline constexpr std::size_t dense_group = 12;
 
 template <class T>
 struct Plan {

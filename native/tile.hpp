@@ -158,17 +158,23 @@ QUADFEAT_APART void put_vertices(const Plan<T>& plan, const Vector<T>* u, Writer
     }
 }
 
-// Inner products with a dense matrix, a few nodes at a time.
+// Inner products with a dense matrix, some nodes at a time.
 template <class T, class Writer>
 QUADFEAT_APART void put_dense(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
+    constexpr std::size_t together = 2 * dense_group;  // whole groups of columns, for any vectors
+    Vector<T> products[together];
     const T* column = plan.matrix;
     while (const std::size_t missing = nodes.missing()) {
-        Vector<T> sums[dense_group] = {};
-        for (std::size_t i = 0; i < plan.d; ++i, column += dense_group)
-#pragma GCC unroll 8
-            for (std::size_t k = 0; k < dense_group; ++k) sums[k] += u[i] * column[k];
-        GivenProducts<T> products{sums};
-        nodes.put(missing < dense_group ? missing : dense_group, products);
+        const std::size_t count = missing < together ? missing : together;
+        for (std::size_t first = 0; first < count; first += dense_group) {
+            Vector<T> sums[dense_group] = {};
+            for (std::size_t i = 0; i < plan.d; ++i, column += dense_group)
+#pragma GCC unroll 12
+                for (std::size_t k = 0; k < dense_group; ++k) sums[k] += u[i] * column[k];
+            for (std::size_t k = 0; k < dense_group; ++k) products[first + k] = sums[k];
+        }
+        GivenProducts<T> source{products};
+        nodes.put(count, source);
     }
 }
 

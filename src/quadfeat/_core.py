@@ -33,7 +33,7 @@ IS_NATIVE_BUILT = _native is not None
 
 # Up to this width the native core multiplies by a dense matrix of nodes even where they have
 # structure, and instead of BLAS where they have none.
-DENSE_UP_TO = 24
+DENSE_UP_TO = 36
 TILES_UP_TO = 128
 
 # Up to this width NumPy's product with a dense matrix beats its structured one; the matrix is made
