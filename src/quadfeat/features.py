@@ -654,7 +654,7 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
     X : array-like or sparse matrix of shape (n_samples, n_features)
     out : ndarray of shape (n_samples, n_components)
         Writable, of the dtype that ``features.transform(X)`` would have, in any memory order, not
-        overlapping ``X``.
+        overlapping ``X``. If ``X`` is refused for its entries, a part of it may be written.
 
     Returns
     -------
