@@ -38,6 +38,7 @@ REFUSALS = (ValueError, TypeError, BufferError)
 # Sizes that overflow when they are multiplied, or that no memory holds.
 ABSURD = (-1, 0, 2**31, 2**32, 2**59, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64)
 THREADS = (1, 1, 1, 2, 3, 17)
+LIMITS = (np.inf, np.inf, np.inf, 1e300, 2.0, 1.0, 0.0, -1.0, np.nan)
 
 GUARD = 7.0  # what is written around outputs
 
@@ -319,13 +320,18 @@ def check_transform(choices: Choices, plan: Plan, native: Any) -> None:
     rows, target = argument(choices, X), out.view
     if choices.rarely():
         target = argument(choices, target)
+    limit = choices.pick(LIMITS)
     try:
-        native.transform(rows, target, choices.threads(), choices.core())
+        within = native.transform(rows, target, choices.threads(), choices.core(), limit)
     except REFUSALS:
         return
     finally:
         out.check()
-    if target is not out.view or not _same(rows, X) or not (np.abs(X) <= 2).all():
+    if target is not out.view or not _same(rows, X):
+        return
+    expected = limit == np.inf or (np.abs(X) <= min(limit, np.finfo(X.dtype).max)).all()
+    assert within == expected, (X, limit)
+    if not within or not (np.abs(X) <= 2).all():
         return
     eps = np.finfo(plan.dtype).eps
     arguments = plan.arguments(X)

@@ -240,10 +240,14 @@ public:
         const Matrix<char> features = to.matrix();
         check_shape(rows.columns == plan_.d && has_shape(features, rows.rows, plan_.n_columns()),
                     "X and out");
+        if (!(limit >= 0)) throw nb::value_error("limit is not valid: give a number >= 0");
+        constexpr double largest = std::numeric_limits<T>::max();
+        const bool is_finite = limit < std::numeric_limits<double>::infinity();
+        const T bound = is_finite ? static_cast<T>(limit < largest ? limit : largest)
+                                  : std::numeric_limits<T>::infinity();
         std::atomic<bool> beyond{false};
         run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
-            return core.transform(plan_, rows, features, static_cast<T>(limit), beyond, n_threads,
-                                  should_stop);
+            return core.transform(plan_, rows, features, bound, beyond, n_threads, should_stop);
         });
         return !beyond;
     }

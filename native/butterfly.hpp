@@ -16,7 +16,8 @@ QUADFEAT_HOT void rotate_unscaled(Vector<T>& left, Vector<T>& right, T to_left, 
     left = turned;
 }
 
-// All stages of a pass on a set of coordinates that they mix. Returns where the coefficients end.
+// All stages of a pass on a set of coordinates that they mix, the pairs in the order of for_pairs,
+// in which append_run puts the coefficients. Returns where those end.
 template <class T, std::size_t n_stages, std::size_t present>
 QUADFEAT_HOT const T* rotate_all(Vector<T> (&v)[present], const T* coefficients) {
     constexpr bool twins = has_twins(present);

@@ -46,7 +46,7 @@ public:
         }
     }
 
-    void finish() {}
+    void finish() {}  // other sinks have something left to do
 
 private:
     char* to_;  // where the next column of the first row goes
@@ -76,7 +76,8 @@ QUADFEAT_HOT Vector<T> nonlinearity(Vector<T> t) {
 }
 
 // Takes inner products with directions in the order of the nodes, makes columns of them, and puts
-// those into a sink, as many as a vector has lanes at a time: a RowWriter or what has its put().
+// those into a sink, as many as a vector has lanes at a time but for the last ones: a RowWriter, or
+// what has its put() and finish().
 template <class T, Phi phi, bool reflected, class Sink>
 class NodeWriter {
 public:

@@ -3,7 +3,8 @@
 
 #include <thread>
 
-#if defined(__linux__)
+#if defined(__linux__) && !defined(__ANDROID__)
+#define QUADFEAT_HAS_AFFINITY
 #include <pthread.h>
 #include <sched.h>
 #endif
@@ -14,9 +15,10 @@ namespace quadfeat {
 //
 // Linux may leave it to wait there until the next balancing of loads, some milliseconds later, while
 // other processors idle: virtual machines that pack their load do. Forbidding the processor for a
-// moment moves a thread that waits, and nothing else; where the system refuses, nothing is lost.
+// moment moves a thread that waits for it; where the system refuses, nothing is lost. The thread
+// must not have ended: C libraries take its number, 0 by then, for that of the caller.
 inline void move_elsewhere(std::thread& thread) {
-#if defined(__linux__) && defined(CPU_CLR)
+#if defined(QUADFEAT_HAS_AFFINITY)
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
     cpu_set_t others = allowed;

@@ -18,7 +18,8 @@
 
 // For what runs once a vector: left to itself, the compiler inlines some of it and not the rest.
 #define QUADFEAT_HOT __attribute__((always_inline)) inline
-// For what runs once a tile or block, so that its code does not depend on what is around it.
+// For what runs once a tile or block, or rarely, so that its code does not depend on what is around
+// it.
 #define QUADFEAT_APART __attribute__((noinline))
 
 namespace quadfeat::QUADFEAT_ISA {

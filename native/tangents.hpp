@@ -65,7 +65,7 @@ constexpr bool has_twins(std::size_t present) { return present % 2 == 0; }
 
 // Call use(i, step) for the pairs of coordinates, i and i + step, that a pass rotates in a set.
 template <class Use>
-constexpr void for_pairs(std::size_t stages, std::size_t present, Use&& use) {
+inline void for_pairs(std::size_t stages, std::size_t present, Use&& use) {
     for (std::size_t step = 1; step >> stages == 0; step *= 2)
         for (std::size_t i = 0; i + step < present; ++i)
             if (!(i & step)) use(i, step);

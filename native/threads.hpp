@@ -111,14 +111,20 @@ bool share(Counter& counter, std::size_t n_tasks, std::size_t n_threads,
     };
 
     std::vector<std::thread> helpers;
+    std::atomic<bool> all_started{false};
+    const auto help = [&] {
+        work(false);
+        while (!all_started) std::this_thread::yield();  // move_elsewhere wants them alive
+    };
     try {
         for (std::size_t k = 1; k < n_threads && k < n_tasks; ++k) {
-            helpers.emplace_back(work, false);
+            helpers.emplace_back(help);
             move_elsewhere(helpers.back());
         }
     } catch (...) {
         // No more threads to be had: those that there are do the work.
     }
+    all_started = true;
     work(true);
     for (auto& helper : helpers) helper.join();
     if (failure) std::rethrow_exception(failure);

@@ -161,7 +161,7 @@ QUADFEAT_APART void put_vertices(const Plan<T>& plan, const Vector<T>* u, Writer
 // Inner products with a dense matrix, some nodes at a time.
 template <class T, class Writer>
 QUADFEAT_APART void put_dense(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
-    constexpr std::size_t together = 2 * dense_group;  // whole groups of columns, for any vectors
+    constexpr std::size_t together = 2 * dense_group;  // of which whole squares of columns are made
     Vector<T> products[together];
     const T* column = plan.matrix;
     while (const std::size_t missing = nodes.missing()) {

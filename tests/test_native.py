@@ -308,6 +308,12 @@ class TestLimit:
     def test_without_one_everything_is_taken(self, core, dtype):
         X = np.full((9, 39), np.nan, dtype=dtype)
         assert self.transform(X, np.inf, core)[0]
+        assert not self.transform(X, 1e300, core)[0]  # which is no float32, but finite
+
+    @pytest.mark.parametrize("limit", [np.nan, -1.0])
+    def test_what_is_none(self, core, dtype, limit):
+        with pytest.raises(ValueError, match="limit is not valid"):
+            self.transform(np.ones((9, 39), dtype=dtype), limit, core)
 
 
 @pytest.mark.parametrize("core", [*CORES, "numpy"])
@@ -335,7 +341,7 @@ def test_a_row_that_the_core_is_not_for_changes_no_other(core, dtype, kernel, mo
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_what_is_not_finite_is_refused_at_any_scale(gamma, dtype):
     """Also where no finite entry is beyond what the core can do, or every one is."""
-    X = np.random.default_rng(0).standard_normal((9, 30)).astype(dtype)
+    X = np.random.default_rng(0).standard_normal((9, 50)).astype(dtype)
     features = QuadratureFeatures(Gaussian(gamma), rule="sr33", n_components=63, random_state=0)
     features.fit(X)
     assert np.isfinite(features.transform(X)).all()
@@ -343,6 +349,32 @@ def test_what_is_not_finite_is_refused_at_any_scale(gamma, dtype):
         X[4, 7] = value
         with pytest.raises(ValueError, match=r"NaN|infinity"):
             features.transform(X)
+
+
+@needs_core
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["gaussian", "matern", "arccos0", "arccos1", "arccos2"])
+def test_usual_rows_are_read_once(kernel, dtype, monkeypatch):
+    """Only what the core gives up on is looked at beforehand."""
+    X = np.random.default_rng(0).standard_normal((20, 50)).astype(dtype)
+    features = QuadratureFeatures(KERNELS[kernel], n_components=301, random_state=0).fit(X)
+    looked = []
+    monkeypatch.setattr(features, "_reaches_far", lambda X: looked.append(X) or False)
+    features.transform(dtype(1e3) * X)
+    assert not looked
+    features.transform(dtype(1e30) * X if dtype == np.float32 else 1e300 * X)
+    assert len(looked) == 1
+
+
+@needs_core
+def test_a_buffer_may_be_written_before_its_rows_are_refused():
+    X = np.random.default_rng(0).standard_normal((50, 60))
+    features = QuadratureFeatures(n_components=123, random_state=0).fit(X)
+    buffer = np.full((52, 123), 7.0)
+    X[40, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        transform_into(features, X, buffer[1:-1])
+    assert (buffer[[0, -1]] == 7).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -404,7 +436,7 @@ def test_rows_too_far_apart_for_a_phase_have_nothing_in_common(dtype, unit):
 
 
 def test_a_refit_is_seen_at_once():
-    X = np.random.default_rng(0).standard_normal((9, 30))
+    X = np.random.default_rng(0).standard_normal((9, 50))
     features = QuadratureFeatures(n_components=50, random_state=0).fit(X)
     first = features.transform(X)
     cache = features._compiled
@@ -426,7 +458,7 @@ def test_many_threads_may_share_a_map():
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="a matter of Linux")
 def test_threads_may_run_where_their_caller_may():
-    """New threads are moved off the caller's processor, and are not kept from it afterwards."""
+    """What moves new threads off the caller's processor does not keep them from it afterwards."""
     allowed = os.sched_getaffinity(0)
     X = np.random.default_rng(0).standard_normal((60_000, 64)).astype(np.float32)
     features = QuadratureFeatures(n_components=2001, random_state=0, n_jobs=3).fit(X)
@@ -445,9 +477,26 @@ def test_threads_may_run_where_their_caller_may():
         features.transform(X)
         done.set()
         watching.result()
-    if _core.CORE != "numpy":
-        assert len(set(last_seen) - before) == 1 + 2  # the watcher, and two of three
-    assert all(processors == allowed for processors in last_seen.values())
+    started = set(last_seen) - before
+    assert len(started) > 1 or _core.CORE == "numpy"  # not the watcher alone
+    assert all(last_seen[task] == allowed for task in started)
+    assert os.sched_getaffinity(0) == allowed
+
+
+@needs_core
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="a matter of Linux")
+def test_more_threads_than_work_leave_the_caller_where_it_may_run():
+    """Threads that end as soon as they begin are moved before that, and not their caller."""
+    allowed = os.sched_getaffinity(0)
+    nodes = SphericalRadial().draw(50, 103, Gaussian(0.5), np.random.default_rng(0))
+    native = _core.native_map(nodes, Gaussian(0.5), np.dtype(np.float64), "structured")
+    X = np.random.default_rng(0).standard_normal((400, 50))
+    expected, out = np.full((2, 400, 103), np.nan)
+    native.transform(X, expected, 1, CORES[0])
+    for _ in range(30):
+        native.transform(X, out, 40, CORES[0])
+        assert os.sched_getaffinity(0) == allowed
+    assert_array_equal(out, expected)
 
 
 def _in_child(features, X, queue):

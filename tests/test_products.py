@@ -90,7 +90,7 @@ def test_products_equal_those_with_the_features(core, dtype, kernel, rule, monke
 def test_any_number_of_columns_and_outputs(core, dtype, kernel, n_components, monkeypatch):
     """A column alone, the origin's, and whole and incomplete panels of 128."""
     use(core, monkeypatch)
-    X = np.random.default_rng(0).standard_normal((21, 30)).astype(dtype)
+    X = np.random.default_rng(0).standard_normal((21, 50)).astype(dtype)
     features = fitted(KERNELS[kernel], "sr33", n_components, X)
     for n_outputs in (1, 3, 8, 17, 64, 65):
         check_products(features, X, n_outputs)
@@ -102,7 +102,7 @@ def test_any_number_of_columns_and_outputs(core, dtype, kernel, n_components, mo
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 8, 9, 255, 256, 257, 1030])
 def test_any_number_of_rows(core, dtype, n_rows, monkeypatch):
     use(core, monkeypatch)
-    for d in (1, 30):
+    for d in (1, 50):
         X = np.random.default_rng(0).standard_normal((n_rows, d)).astype(dtype)
         features = fitted(KERNELS["gaussian"], "sr33", 65, X)
         for n_outputs in (2, 66):
@@ -115,7 +115,7 @@ def test_blocks_of_few_rows(core, n_outputs, monkeypatch):
     use(core, monkeypatch)
     monkeypatch.setattr(products, "ROWS_PER_BLOCK", 16)
     monkeypatch.setattr(_core, "OUTPUTS_UP_TO", 3)
-    X = np.random.default_rng(0).standard_normal((53, 30))
+    X = np.random.default_rng(0).standard_normal((53, 50))
     check_products(fitted(KERNELS["gaussian"], "sr33", 65, X), X, n_outputs)
 
 
@@ -123,7 +123,7 @@ def test_blocks_of_few_rows(core, n_outputs, monkeypatch):
 @pytest.mark.parametrize("n_outputs", [0, 1, 65])
 def test_without_rows_or_outputs(core, n_outputs, monkeypatch):
     use(core, monkeypatch)
-    X = np.random.default_rng(0).standard_normal((9, 30)).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((9, 50)).astype(np.float32)
     features = fitted(KERNELS["gaussian"], "sr33", 300, X)
     made = FeatureProducts(features)
     V = np.ones((300, n_outputs))
@@ -141,7 +141,7 @@ def test_without_rows_or_outputs(core, n_outputs, monkeypatch):
 @pytest.mark.parametrize("rule", ["sr33", "orf"])
 def test_the_same_bits_for_any_threads_and_layout(core, dtype, n_outputs, rule, monkeypatch):
     use(core, monkeypatch)
-    X = np.random.default_rng(0).standard_normal((2100, 30)).astype(dtype)
+    X = np.random.default_rng(0).standard_normal((2100, 50)).astype(dtype)
     features = fitted(KERNELS["gaussian"], rule, 131, X)
     expected = check_products(features, X, n_outputs)
     wide = np.zeros((2 * len(X), 3 * X.shape[1]), dtype=dtype)
@@ -170,7 +170,7 @@ def test_sparse_rows(core, dtype, monkeypatch):
 def test_factors_of_any_layout_and_dtype(core, monkeypatch):
     use(core, monkeypatch)
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((33, 30)).astype(np.float32)
+    X = rng.standard_normal((33, 50)).astype(np.float32)
     features = fitted(KERNELS["gaussian"], "sr33", 101, X)
     made = FeatureProducts(features)
     V = rng.standard_normal((101, 3)).astype(np.float32)
@@ -188,7 +188,7 @@ def test_factors_of_any_layout_and_dtype(core, monkeypatch):
 def test_rows_out_of_range(core, dtype, monkeypatch):
     """Rows too far for the native core, too far for the dtype, and no numbers at all."""
     use(core, monkeypatch)
-    X = np.random.default_rng(0).standard_normal((5, 30)).astype(dtype)
+    X = np.random.default_rng(0).standard_normal((5, 50)).astype(dtype)
     features = fitted(KERNELS["gaussian"], "sr33", 61, X)
     check_products(features, X * dtype(2.0**60), 3)
     V = np.ones((61, 1))
@@ -207,7 +207,7 @@ def test_rows_out_of_range(core, dtype, monkeypatch):
 
 
 def test_factors_of_another_shape_are_told():
-    X = np.random.default_rng(0).standard_normal((5, 30))
+    X = np.random.default_rng(0).standard_normal((5, 50))
     made = FeatureProducts(fitted(KERNELS["gaussian"], "sr33", 61, X))
     V = np.ones((61, 2))
     for bad in (np.ones(61), np.ones((60, 2)), np.ones((2, 61)), np.ones((61, 1, 1))):
@@ -225,7 +225,7 @@ def test_factors_of_another_shape_are_told():
 @needs_core
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_binding_checks_what_it_is_given(dtype):
-    X = np.zeros((5, 30), dtype=dtype)
+    X = np.zeros((5, 50), dtype=dtype)
     features = fitted(KERNELS["gaussian"], "sr33", 61, X)
     native = _core.compile_map(features.nodes_, features.kernel_, np.dtype(dtype)).map
     other = np.float64 if dtype == np.float32 else np.float32
@@ -269,7 +269,7 @@ def test_the_binding_checks_what_it_is_given(dtype):
 @pytest.mark.parametrize("core", CORES)
 def test_sums_are_added_to_what_is_there(core):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 30))
+    X = rng.standard_normal((300, 50))
     features = fitted(KERNELS["gaussian"], "sr33", 61, X)
     native = _core.compile_map(features.nodes_, features.kernel_, X.dtype).map
     V, U, weights = rng.random((61, 2)), rng.random((300, 2)), rng.random((300, 1))

@@ -127,16 +127,20 @@ def n_threads(n_jobs: int | None) -> int:
         return n_jobs
     # Not what joblib makes of a number: that is about processes, and in those of a pool, which may
     # not start others, it warns. Threads may be started anywhere.
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-    processors = _count_processors(affinity, os.environ.get("LOKY_MAX_CPU_COUNT"))
+    try:
+        allowed = len(os.sched_getaffinity(0))  # type: ignore[attr-defined, unused-ignore]
+    except (AttributeError, NotImplementedError, OSError):  # not on every system
+        allowed = 0
+    processors = _count_processors(allowed, os.environ.get("LOKY_MAX_CPU_COUNT"))
     return max(1, min(processors + 1 + n_jobs, _openmp_effective_n_threads(n_jobs)))
 
 
 @lru_cache(maxsize=8)
-def _count_processors(affinity: int, wanted: str | None) -> int:
-    """Return how many processors there are to use; what may change meanwhile is an argument.
+def _count_processors(allowed: int, wanted: str | None) -> int:
+    """Return how many processors there are to use, asked again if one of the arguments changes.
 
-    Asking takes as long as a small transform, since it reads the files of the cgroup.
+    Asking takes as long as a small transform, since it reads the files of the cgroup, whose quota
+    is taken to stay as it was.
     """
     return cpu_count()
 

@@ -14,8 +14,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clon
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from quadfeat import _core, accuracy, budget
 from quadfeat import _validation as check
-from quadfeat import accuracy, budget
 from quadfeat._array_api import follows_input, to_numpy
 from quadfeat._core import (
     CompiledMap,
@@ -555,19 +555,19 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
     def _write(self, X: Any, out: Array) -> None:
         """Write the features of validated ``X`` into ``out``."""
         threads = n_threads(self.n_jobs)
-        near = self._compiled_map(X.dtype, far=False)
-        # The core looks at the entries as it comes to them; nearly always that is all.
-        if (
-            isinstance(near, FusedMap)
-            and not sparse.issparse(X)
-            and near.write_within(X, out, threads, self._range_of_core(X.dtype))
-        ):
-            return
+        if not sparse.issparse(X):
+            near = self._compiled_map(X.dtype, far=False)
+            # The core looks at the entries as it comes to them; nearly always that is all.
+            if isinstance(near, FusedMap) and near.write_within(
+                X, out, threads, self._range_of_core(X.dtype)
+            ):
+                return
         compiled = self._compiled_map(X.dtype, far=self._reaches_far(X))
         compiled.write(X, out, threads)
 
     def _compiled_map(self, dtype: Any, *, far: bool) -> CompiledMap:
         """Return what computes features of this dtype, made when first asked for."""
+        far = far or _core.CORE == "numpy"  # to which nothing is far
         compiled: CompiledMap = self._kept(
             (dtype, far), lambda nodes: compile_map(nodes, self.kernel_, dtype, far=far)
         )
@@ -576,14 +576,16 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
     def _range_of_core(self, dtype: Any) -> float:
         """Return how large entries of ``X`` may be for the native core to be right on them."""
 
-        def compute(_: Nodes) -> float:
-            argument = self._largest_argument(1.0, dtype)
-            if argument == 0:
-                return 0.0
-            # A little less than where _reaches_far begins, which decides on what is beyond.
-            entry = 0.999 * farthest(self.kernel_, dtype) / argument
-            entry = min(entry, float(np.finfo(dtype).max))
-            return entry if self._largest_argument(entry, dtype) < np.inf else 0.0
+        def compute(nodes: Nodes) -> float:
+            argument = self._largest_argument(nodes, 1.0, dtype)
+            limit = farthest(self.kernel_, dtype)
+            # A little less than where _reaches_far begins, which decides on what is beyond; the
+            # root where features grow as the square of arguments, and leave the range before.
+            for largest in (limit, np.sqrt(limit)) if argument > 0 else ():
+                entry = min(0.999 * largest / argument, float(np.finfo(dtype).max))
+                if self._largest_argument(nodes, entry, dtype) < np.inf:
+                    return entry
+            return 0.0
 
         largest: float = self._kept((dtype, "range"), compute)
         return largest
@@ -619,7 +621,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         largest = largest_magnitude(X)
         if not np.isfinite(largest):
             assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
-        argument = self._largest_argument(largest, X.dtype)
+        argument = self._largest_argument(self.nodes_, largest, X.dtype)
         if argument == np.inf:
             way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"
             raise ValueError(
@@ -628,15 +630,15 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
             )
         return argument > farthest(self.kernel_, X.dtype)
 
-    def _largest_argument(self, largest: float, dtype: Any) -> float:
+    def _largest_argument(self, nodes: Nodes, largest: float, dtype: Any) -> float:
         """Return a bound of arguments for entries up to ``largest``, infinite beyond the range."""
         factor = float(np.max(self.kernel_.input_factor(self.n_features_in_)))
         with np.errstate(over="ignore"):
             # |w.x| <= |w| |x| <= |w| sqrt(d) max|x|, with an allowance for a node's rounding.
-            reach = 2.0 * max(1.0, self.nodes_.longest) * np.sqrt(self.n_features_in_)
+            reach = 2.0 * max(1.0, nodes.longest) * np.sqrt(self.n_features_in_)
             argument = float(np.float64(largest) * factor * reach)
             value = self.kernel_.nonlinearity.largest(argument)
-            feature = value * float(self.nodes_.amplitudes(self.kernel_).max())
+            feature = value * float(nodes.amplitudes(self.kernel_).max())
         in_range = max(argument, value, feature) <= float(np.finfo(dtype).max)
         return argument if in_range else float("inf")
 
