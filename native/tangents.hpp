@@ -63,12 +63,14 @@ inline void for_runs(std::size_t d, Use&& use) {
 // for both is there once: not if one of them is there without the other.
 constexpr bool has_twins(std::size_t present) { return present % 2 == 0; }
 
-// Call use(i, step) for the pairs of coordinates, i and i + step, that a pass rotates in a set.
+// Call use(i, stage) for the pairs of coordinates, i and i + 2^stage, that a pass rotates in a set.
 template <class Use>
 inline void for_pairs(std::size_t stages, std::size_t present, Use&& use) {
-    for (std::size_t step = 1; step >> stages == 0; step *= 2)
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+        const std::size_t step = std::size_t(1) << stage;
         for (std::size_t i = 0; i + step < present; ++i)
-            if (!(i & step)) use(i, step);
+            if (!(i & step)) use(i, stage);
+    }
 }
 
 // Append the coefficients of a run: for every pair two tangents, but for twins with one step one,
@@ -81,9 +83,8 @@ void append_run(const Runs& runs, std::size_t run, const double* const* cosines,
     const bool twins = has_twins(runs.present);
     const std::size_t first = (runs.start / (runs.half << runs.stages) + run) << runs.stages;
     double waiting[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-    std::size_t stage = 0;
-    for_pairs(runs.stages, runs.present, [&](std::size_t i, std::size_t step) {
-        while (std::size_t(1) << stage != step) ++stage;
+    for_pairs(runs.stages, runs.present, [&](std::size_t i, std::size_t stage) {
+        const std::size_t step = std::size_t(1) << stage;
         const std::size_t angle = (first + i) / (2 * step);
         double c = cosines[stage][angle];
         if (std::abs(c) < smallest) c = std::copysign(smallest, c);

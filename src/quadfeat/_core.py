@@ -249,12 +249,12 @@ class FusedMap:
         self.map = native_map
 
     def write(self, X: Any, out: Array, n_threads: int) -> None:
-        threads = _enough_threads(out.size, n_threads)
         if sparse.issparse(X):
+            threads = _enough_threads(out.size, n_threads)
             for rows in _batches(X, out):
                 self.map.transform(X[rows].toarray(), out[rows], threads, CORE)
         else:
-            self.map.transform(X, out, threads, CORE)
+            self.write_within(X, out, n_threads, np.inf)
 
     def write_within(self, X: Array, out: Array, n_threads: int, limit: float) -> bool:
         """Write the features of a dense matrix whose entries are finite and up to ``limit``.
