@@ -120,8 +120,9 @@ def test_parts_in_any_order_merge_into_the_whole(cuts, random):
         found = accumulated(FEATURES, X[part], Y[part], WEIGHTS[part], np.float64, shift)
         merged = merged.merged(found)
     whole = exact(FEATURES, X[:400], Y[:400], WEIGHTS[:400])
+    # Parts whose means are far apart, in standard deviations, are shifted again.
+    merged = merged.shifted(SHIFT)
     assert_allclose(np.triu(merged.products), np.triu(whole), rtol=1e-10, atol=1e-9)
-    assert_array_equal(merged.shift, SHIFT)
     assert merged.n_rows == 400
 
 
