@@ -22,6 +22,7 @@ from quadfeat.reporting.machine import command_line, machine
 from quadfeat.reporting.terminal import check_jobs, console, print_table, progress_bar
 
 FEWEST_ROWS = 100  # to subsample to
+MOST_LISTED = 12  # columns that the terminal names
 
 
 def compare(
@@ -124,9 +125,12 @@ def _introduce(table: Table) -> None:
     _say(f"{table.path.name}: {len(table.y)} rows; columns: {text}; {table.task} of {table.target}")
     for remark in table.remarks:
         _say(f"  {remark}")
-    for column in table.columns:
-        if column.kind == "dropped":
-            _say(f"  Column {column.name!r} is left out: {column.treatment}.")
+    dropped = [column for column in table.columns if column.kind == "dropped"]
+    for column in dropped[:MOST_LISTED]:
+        _say(f"  Column {column.name!r} is left out: {column.treatment}.")
+    if len(dropped) > MOST_LISTED:
+        more = len(dropped) - MOST_LISTED
+        _say(f"  {more} more columns are left out: the report lists them.")
 
 
 def _run(table: Table, problem: Problem, jobs: int) -> Findings:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quadfeat.compare.columns import MOST_CATEGORIES, ORIGIN, named
+from quadfeat.compare.columns import MOST_CATEGORIES, ORIGIN, any_missing, named
 from quadfeat.compare.contest import DEFAULT_RULE, LINEAR, NYSTROEM, OURS, RBF_SAMPLER, Scoring
 from quadfeat.compare.reading import quoted
 from quadfeat.compare.table import Table
@@ -42,7 +42,7 @@ def build(
     if table.target_missing:
         lines.append(f"table = table.dropna(subset=[{quoted(table.target)}]).copy()")
     lines += _columns(table, numbers, words)
-    missing = any(column.missing for column in columns if column.name in set(numbers))
+    missing = any_missing(columns, "number", "date")
     lines += _preparation(numbers, words, missing=missing, imports=imports)
     step = _map(contestant, kernel, n_components, rule, seed, imports)
     weight = ', class_weight="balanced"' if scoring == "balanced-accuracy" else ""
