@@ -25,6 +25,7 @@ from quadfeat.compare.columns import Column, preparation
 from quadfeat.compare.nystroem import KernelNystroem
 from quadfeat.kernels import ArcCosine, Gaussian, Kernel, Matern
 from quadfeat.reporting.processes import run_in_processes
+from quadfeat.reporting.text import printable
 
 Row = dict[str, Any]
 Scoring = Literal["accuracy", "balanced-accuracy", "r2"]
@@ -205,7 +206,7 @@ def run_cell(problem: Problem, cell: Cell) -> Row:
                 return _row(cell, **_rule_error(problem, cell))
             return _row(cell, **_contest(problem, cell))
         except (ValueError, ArithmeticError, MemoryError) as error:
-            text = " ".join(f"{type(error).__name__}: {error}".split())
+            text = printable(" ".join(f"{type(error).__name__}: {error}".split()))
             return _row(cell, failed=text if len(text) <= 200 else f"{text[:200]} ...")
 
 
