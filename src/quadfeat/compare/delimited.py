@@ -6,7 +6,7 @@ import codecs
 import csv
 import warnings
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -166,12 +166,19 @@ def _writings(frame: pd.DataFrame) -> dict[str, Writing]:
     """Return how columns of text write numbers, those that do."""
     found = {}
     for name in _text_columns(frame):
-        values = frame[name].dropna()
-        if len(values) and all(isinstance(value, str) for value in values):
-            how = writing(values)
-            if how is not None and how.marks:
-                found[name] = how
+        how = writing(_entries(frame[name]))
+        if how is not None and how.marks:
+            found[name] = how
     return found
+
+
+def _entries(column: pd.Series) -> Iterator[str]:
+    """Yield the entries that are not missing; one that is no string is an empty one."""
+    for value in column:
+        if isinstance(value, str):
+            yield value
+        elif not pd.isna(value):
+            yield ""
 
 
 def _read_numbers(table: Delimited, separator: str, decimal: Mark | None) -> None:
