@@ -273,25 +273,29 @@ class TestNothingToLearnFrom:
         for weights in (None, rng.uniform(0.1, 3.0, N)):
             model = ridge(alpha=alpha).fit(X, np.full(N, value), weights)
             assert_array_equal(model.predict(NEW), value)
-            with pytest.raises(ValueError, match=r"all targets are equal, which leaves no inform"):
+            with pytest.raises(
+                ValueError, match=r"all targets in y are equal, which leaves no inform"
+            ):
                 model.predict(NEW, return_std=True)
-            with pytest.raises(ValueError, match="all targets are equal"):
+            with pytest.raises(ValueError, match="all targets in y are equal"):
                 model.sample_y(NEW)
-            with pytest.warns(UserWarning, match="noise_variance_ is NaN: all targets are equal"):
+            with pytest.warns(
+                UserWarning, match="noise_variance_ is NaN: all targets in y are equal"
+            ):
                 assert np.isnan(model.noise_variance_)
 
     @pytest.mark.parametrize("alpha", [1.0, "evidence"])
     def test_one_row(self, alpha):
         model = ridge(alpha=alpha).fit(X[:1], y[:1])
         assert_array_equal(model.predict(NEW), y[0])
-        with pytest.raises(ValueError, match="all targets are equal"):
+        with pytest.raises(ValueError, match="all targets in y are equal"):
             model.predict(NEW, return_std=True)
 
     def test_one_output_of_two(self):
         model = ridge().fit(X, np.column_stack([y, np.full(N, 3.0)]))
         with pytest.warns(UserWarning, match="signal_variance_ is NaN"):
             assert np.isnan(model.signal_variance_).tolist() == [False, True]
-        with pytest.raises(ValueError, match="all targets of output 1 are equal"):
+        with pytest.raises(ValueError, match="all targets in y for output 1 are equal"):
             model.predict(NEW, return_std=True)
         assert_allclose(model.predict(NEW)[:, 0], ridge().fit(X, y).predict(NEW), rtol=1e-6)
 

@@ -168,8 +168,7 @@ def test_with_outputs_is_linear_in_the_targets_and_one():
 def test_normal_equations(weights, transform):
     found = accumulated(FEATURES, X, Y, weights, np.float64)
     Z = FEATURES.transform(X)
-    summed_up = np.column_stack([Y - SHIFT, np.ones(2000)])
-    targets = Y if transform is None else summed_up @ transform
+    targets = Y if transform is None else np.column_stack([Y, np.ones(2000)]) @ transform
     W = np.diag(np.ones(2000) if weights is None else weights)
     for intercept in (False, True):
         system = found.normal_equations(intercept=intercept, transform=transform)

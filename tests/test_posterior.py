@@ -265,7 +265,9 @@ class TestEvidence:
                     assert np.isfinite(found.log_evidence) == tells
                     assert np.isfinite(found.noise_variance[0]) == tells
                     if not tells:
-                        with pytest.raises(ValueError, match=r"all targets are equal.*Give rows"):
+                        with pytest.raises(
+                            ValueError, match=r"all targets in y are equal.*Give rows"
+                        ):
                             found.draw(1, np.random.default_rng(0))
                     fitted = Z[:n_rows] @ found.coefficients + found.intercept
                     if intercept:

@@ -1142,7 +1142,7 @@ class TestBadInput:
         for alpha in (1.0, "evidence"):
             model = QuadratureRidge(n_components=20, alpha=alpha).fit(X[:1], y[:1])
             assert_allclose(model.predict(X[:3]), y[0], rtol=1e-12)
-            with pytest.raises(ValueError, match=r"all targets are equal.*Give rows with"):
+            with pytest.raises(ValueError, match=r"all targets in y are equal.*Give rows with"):
                 model.predict(X[:3], return_std=True)
         for alpha in ("gcv", "loo"):
             with pytest.raises(ValueError, match=f"alpha='{alpha}' cannot tell.* 1 sample"):

@@ -17,6 +17,7 @@ from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -453,10 +454,12 @@ class QuadratureModel(VersionedState):
         """
         from quadfeat.persistence import reason_against_saving
 
+        if self.checkpoint is None:
+            return {}
         features = self.features_
         kept = {"map": features.fingerprint(), "features": None}
         given = self._given_features()
-        if self.checkpoint is None or (given and given.__sklearn_is_fitted__()):
+        if given and given.__sklearn_is_fitted__():
             return kept
         reason = reason_against_saving(features)
         if reason is None:
@@ -714,7 +717,7 @@ class QuadratureModel(VersionedState):
         transform = self._transform(summary)
         if transform is None:
             return targets
-        return np.asarray(targets @ transform[:-1] + transform[-1])
+        return np.asarray(targets @ sparse.csr_array(transform[:-1]) + transform[-1])
 
     def _once_more(
         self, source: Source, summary: Summary, dtype: str

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import blas
 
 from quadfeat._validation import Array, Float64Array
@@ -116,8 +117,10 @@ class Moments:
         whole[:, :-1], whole[-1, -1] = transform, 1.0
         corner = np.triu(self.products[d:, d:])
         corner += np.triu(corner, 1).T
+        # Transforms have two entries a column, so that this is of the order of the corner.
+        few = sparse.csr_array(whole)
         with np.errstate(over="ignore", invalid="ignore"):  # which callers check
-            return self.products[:d, d:] @ whole, whole.T @ corner @ whole
+            return self.products[:d, d:] @ few, few.T @ (corner @ few)
 
     def with_outputs(self, transform: Float64Array, shift: Float64Array) -> Moments:
         """Return the moments for targets ``[Y, 1] @ transform``, that is linear ones of these.
@@ -178,9 +181,10 @@ class Moments:
             return self.shift
         share = weight / total
         joint = own + share * (means - own)
-        spread = np.diagonal(self.products)[d:-1] - self.weight * own**2 + squares
-        spread = spread + self.weight * share * (means - own) ** 2
-        drifted = joint**2 * total > DRIFT**2 * np.maximum(spread, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond the range nothing is shifted
+            spread = np.diagonal(self.products)[d:-1] - self.weight * own**2 + squares
+            spread = spread + self.weight * share * (means - own) ** 2
+            drifted = joint**2 * total > DRIFT**2 * np.maximum(spread, 0.0)
         return np.where(drifted, self.shift + joint, self.shift) if drifted.any() else self.shift
 
     def merged(self, other: Moments) -> Moments:
@@ -322,10 +326,10 @@ def _check_spread(deviations: Float64Array, means: Float64Array) -> None:
     spacing = np.spacing(np.abs(means))
     for output in np.flatnonzero((deviations > 0) & (deviations < LEAST_SPREAD * spacing)):
         raise ValueError(
-            f"y has a mean of {means[output]:.6g} and a standard deviation of "
-            f"{deviations[output]:.2g}, and float64 resolves {spacing[output]:.2g} there: the "
-            "targets are rounded to a few values. Subtract a constant from y where it is still "
-            "known precisely."
+            f"y has a mean of {means[output]:.6g} and, with sample_weight, a standard deviation of "
+            f"{deviations[output]:.2g}, and float64 resolves {spacing[output]:.2g} there: too few "
+            "values are left to fit. Subtract a constant from y where it is still known precisely, "
+            "or give weights that differ less."
         )
 
 
@@ -408,8 +412,9 @@ class Accumulator:
         targets = Y - moments.shift
         counts = np.ones(len(Y)) if weights is None else weights
         weight = float(counts.sum())
-        means = counts @ targets / (weight or 1.0)
-        squares = counts @ (targets - means) ** 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = counts @ targets / (weight or 1.0)
+            squares = counts @ (targets - means) ** 2
         shift = moments.joint_shift(means, squares, weight)
         return moments if shift is moments.shift else moments._shift_in_place(shift)
 

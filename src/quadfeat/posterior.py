@@ -143,10 +143,10 @@ class Posterior:
         unknown = np.flatnonzero(np.isnan(self.signal_variance))
         if len(unknown) == 0:
             return self.noise_variance
-        which = "" if len(self.signal_variance) == 1 else f" of output {unknown[0]}"
+        which = "" if len(self.signal_variance) == 1 else f" for output {unknown[0]}"
         raise ValueError(
-            f"standard deviations cannot be estimated: all targets{which} are equal, which leaves "
-            "no information about signal or noise. Give rows with different targets."
+            f"standard deviations cannot be estimated: all targets in y{which} are equal, which "
+            "leaves no information about signal or noise. Give rows with different targets."
         )
 
     @cached_property

@@ -202,8 +202,8 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         found = self._posterior(what)
         if np.isnan(found.signal_variance).any():
             check.warn_user(
-                f"{what} is NaN: all targets are equal, which leaves no information about signal "
-                "or noise. Give rows with different targets."
+                f"{what} is NaN: all targets in y are equal, which leaves no information about "
+                "signal or noise. Give rows with different targets."
             )
         return found
 

@@ -133,7 +133,7 @@ def _read_npz(path: Path, target: str) -> Source:
             if not zipfile.is_zipfile(file):
                 raise CommandError(f"{path} is no archive: save arrays X and y by numpy.savez.")
             file.seek(0)
-            archive = np.load(file)
+            archive = np.load(file, allow_pickle=False)
             arrays = ", ".join(archive.files) or "none"
             for name in ("X", target):
                 if name not in archive.files:
