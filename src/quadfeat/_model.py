@@ -167,12 +167,16 @@ class Solution:
     def posterior(self) -> Posterior:
         """The coefficients and what is known about them."""
         found = self.solve()
-        if self.is_below_precision(found.alpha):
-            check.warn_user(
-                f"alpha={found.alpha:.3g} is at the limit of products of features in float32, "
-                "whose rounding may show: give gram_dtype='float64', or a larger alpha."
-            )
+        self.warn_of_precision(found.alpha)
         return found
+
+    def warn_of_precision(self, alpha: float) -> None:
+        """Warn if products of features are not precise enough for an alpha."""
+        if self.is_below_precision(alpha):
+            check.warn_user(
+                f"alpha={alpha:.3g} is at the limit of products of features in float32, whose "
+                "rounding may show: give gram_dtype='float64', or a larger alpha."
+            )
 
     def solve(self, left_out: Any = None) -> Posterior:
         """Solve the normal equations; ``left_out`` is that of ``posterior.choose_alpha``."""
@@ -615,11 +619,14 @@ class QuadratureModel(VersionedState):
         dtype = state["dtype"] if state else self.gram_dtype
         summary = self._sum_up(source, first, checkpoint, state, dtype)
         self._settle(summary, dtype, self._left_out(source, summary, dtype))
-        if self._needs_precision() and source.repeatable:
-            # Once more in float64, in which smaller alphas make a difference.
-            checkpoint.restart()
-            summary = self._sum_up(source, first, checkpoint, None, "float64")
-            self._settle(summary, "float64", self._left_out(source, summary, "float64"))
+        if self._needs_precision():
+            if source.repeatable:
+                # Once more in float64, in which smaller alphas make a difference.
+                checkpoint.restart()
+                summary = self._sum_up(source, first, checkpoint, None, "float64")
+                self._settle(summary, "float64", self._left_out(source, summary, "float64"))
+            elif penalty.alpha is None:
+                self._solution.warn_of_precision(self._solution.alpha)
         self._solution.coefficients  # noqa: B018  # errors and warnings belong into fit
 
     def _left_out(self, source: Source, summary: Summary, dtype: str) -> Any:

@@ -38,6 +38,10 @@ N_ALPHAS = 31
 SMALLEST_ALPHA = 1e-12
 ALPHA_PER_ERROR = 4.0
 
+# Alphas that are chosen are rounded to so many per factor of ten, so that rounding errors, which
+# depend on the order of rows, seldom change them.
+ALPHAS_PER_DECADE = 100
+
 # An alpha within this factor of the smallest one lies at the edge: a smaller one might be better.
 EDGE = 2.0
 
@@ -333,7 +337,9 @@ class Spectral:
         around = np.log(path.alphas[[max(best - 1, 0), min(best + 1, len(path.alphas) - 1)]])
         found = optimize.minimize_scalar(cost, bounds=tuple(around), method="bounded")
         better = found.fun < costs[best]
-        return float(np.exp(found.x)) if better else float(path.alphas[best])
+        log_alpha = found.x if better else np.log(path.alphas[best])
+        step = np.log(10.0) / ALPHAS_PER_DECADE
+        return float(np.exp(step * np.round(log_alpha / step)))
 
     def leave_one_out(
         self, alphas: Float64Array, blocks: Iterable[tuple[Array, Float64Array, Any]]

@@ -69,14 +69,15 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     gram_dtype : {"float32", "float64"}, default="float32"
         For ``"normal"``: in what products of features are computed within a block of rows; blocks
         are added up in float64. Blocks of fewer than 512 rows are multiplied in float64 anyway.
-        Targets with next to no noise may want a smaller ``alpha`` than float32 can tell from 0.
+        If ``alpha`` is too small for the measured error of float32, the products are computed again
+        in float64, or a warning is raised where rows cannot be read again.
     verbose : bool, default=False
         Show progress on standard error. Of Dask's collections that is how many rows there were;
         on the way Dask has its own.
     checkpoint : str or path, default=None
-        A file to which the state of a fit is written every now and then. A fit that was killed goes
-        on from there when it is started again, and the result is the same. Removed at the end. It
-        is a pickle: use files only that you have written.
+        A file to which the state of a fit is written every now and then. A fit that was killed
+        resumes from it when it is started again with the same data, and the result is the same. The
+        file holds no code, has a checksum, and is removed at the end of the fit.
 
     Attributes
     ----------
@@ -93,6 +94,9 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     signal_variance_, noise_variance_ : float or ndarray of shape (n_outputs,)
         Of the Gaussian process. The prior variance of its value at ``x`` is the first times
         ``kernel(x, x)``.
+        Both are NaN if all targets are equal, which tells nothing about them.
+    gram_dtype_ : str
+        The dtype in which products of features were computed in the end.
     n_iter_ : int
         Steps of conjugate gradients; 1 for ``solver="normal"``.
     solver_error_ : float
@@ -227,7 +231,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         Returns
         -------
         y_mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            A Dask array, computed when it is asked for, if ``X`` is a collection of Dask's.
+            float64, for targets have more digits than float32 rows. A Dask array, computed when it is asked for, if ``X`` is a collection of Dask's.
         y_std : ndarray of the same shape
             Only with ``return_std``.
         """
@@ -292,8 +296,9 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     gram_dtype, verbose, checkpoint
         As in :class:`QuadratureRidge`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes, by which those of their rows are multiplied. ``"balanced"`` makes all
-        classes count the same, and needs all rows at once, or blocks of Dask's.
+        Weights of classes, by which those of their rows are multiplied: the result is that of
+        passing the products as ``sample_weight``. ``"balanced"`` makes all classes count the same,
+        and needs all rows at once, or blocks of Dask's.
 
     Attributes
     ----------
@@ -304,7 +309,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     temperature_ : float
         Of the probabilities; see :meth:`predict_proba`.
-    alpha_, path_, log_marginal_likelihood_, n_iter_, solver_error_
+    alpha_, path_, log_marginal_likelihood_, gram_dtype_, n_iter_, solver_error_
         As in :class:`QuadratureRidge`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
