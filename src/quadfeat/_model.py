@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import gen_batches
+from sklearn.utils import assert_all_finite, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
@@ -37,7 +37,7 @@ from quadfeat.posterior import AlphaPath, Posterior, RidgeProblem
 from quadfeat.products import FeatureProducts
 from quadfeat.progress import Progress
 from quadfeat.rules import Rule
-from quadfeat.sampling import RowSample, beside, row_keys
+from quadfeat.sampling import RangedSample, beside, row_keys
 from quadfeat.summaries import Summary
 from quadfeat.systems import LocalSystem, System
 
@@ -476,23 +476,26 @@ class QuadratureModel(VersionedState):
             return self.kernel
         return self._learnt_kernel(self._telling_rows(first, None), first.X.shape[1])
 
-    def _telling_rows(self, block: Block, summary: Summary | None) -> RowSample:
+    def _telling_rows(self, block: Block, summary: Summary | None) -> RangedSample:
         """Return rows of which to learn lengthscales, with targets as their last columns."""
+        assert_all_finite(block.X, estimator_name=QuadratureFeatures.__name__, input_name="X")
         targets = self._targets(block.y, summary)
-        chosen = RowSample.empty(block.X.shape[1] + targets.shape[1], LENGTHSCALE_ROWS)
+        chosen = RangedSample.empty(block.X.shape[1] + targets.shape[1], LENGTHSCALE_ROWS)
         for rows in gen_batches(block.X.shape[0], ROWS_PER_SAMPLE):  # no copy of the whole table
             weights = None if block.weights is None else block.weights[rows]
             chosen = chosen.extended(beside(block.X[rows], targets[rows]), weights)
         return chosen
 
-    def _learnt_kernel(self, chosen: RowSample, d: int) -> Kernel:
+    def _learnt_kernel(self, chosen: RangedSample, d: int) -> Kernel:
         """Return the kernel with lengthscales that were learnt."""
+        sample = chosen.sample
         learnt = lengthscales.learn(
             as_kernel(self.kernel),
-            chosen.rows[:, :d],
-            chosen.rows[:, d:],
-            chosen.weights / chosen.weights.mean(),  # as many rows as there are, not as copies
+            sample.rows[:, :d],
+            sample.rows[:, d:],
+            sample.weights / sample.weights.mean(),  # as many rows as there are, not as copies
             each=self.lengthscales == "ard",
+            ranges=chosen.ranges[:d],
         )
         return learnt.kernel
 

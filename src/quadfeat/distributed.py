@@ -55,7 +55,7 @@ from quadfeat.moments import Moments
 from quadfeat.nodes import Nodes
 from quadfeat.posterior import Spectral
 from quadfeat.progress import Progress
-from quadfeat.sampling import RowSample
+from quadfeat.sampling import RangedSample, RowSample
 from quadfeat.selection import N_ROWS
 from quadfeat.summaries import Summary, amounts_of
 from quadfeat.systems import System, sum_pairs
@@ -381,7 +381,7 @@ def look_at_targets(X: Any, y: Any, weights: Any, parcel: Parcel) -> Outputs | N
 
 def telling_rows(
     X: Any, y: Any, weights: Any, parcel: Parcel, summary: Summary
-) -> RowSample | None:
+) -> RangedSample | None:
     """Return rows of a block of which to learn lengthscales."""
     model = parcel.model
     block = _block(X, y, weights, model)
@@ -564,7 +564,7 @@ def _fit_map_of(draft: QuadratureModel, table: Table) -> Outputs | None:
         survey = found["survey"]
         if draft.lengthscales is not None:
             assert outputs is not None
-            total = table.total(telling_rows, RowSample.merged, parcel, outputs.summary)
+            total = table.total(telling_rows, RangedSample.merged, parcel, outputs.summary)
             kernel = draft._learnt_kernel(computed(total)[0], d)
         if features is None:
             features = draft._new_features(kernel)
