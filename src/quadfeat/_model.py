@@ -7,6 +7,7 @@ kept is a :class:`quadfeat.summaries.Summary`, whose size does not depend on the
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import sys
 import warnings
@@ -604,6 +605,7 @@ class QuadratureModel(VersionedState):
             lambda: tables,
             lambda block: self._final_targets(block.y, summary) - shift,
             lambda block: self._all_weights(block.y, block.weights),
+            np.atleast_1d(np.asarray(shift, dtype=np.float64)),
         )
 
     def _unshift(self, summary: Summary) -> None:
@@ -633,25 +635,30 @@ class QuadratureModel(VersionedState):
                     file=sys.stderr,
                 )
 
-        converged = conjugate.advance(
+        converged = conjugate.solve(
             equations.multiply,
+            functools.partial(system.check, equations, alpha),
             equations.right,
-            np.sqrt(equations.squares),
+            system.scales(equations),
             current,
             tol=self.tol,
             max_iter=max_iter,
             after_step=after_step,
         )
-        error = current.errors[-1] if current.errors else 0.0
+        error, rounding = current.totals[-1], current.roundings[-1]
         if not converged:
+            remedy = "Give a larger max_iter, tol or alpha"
+            if rounding > self.tol:
+                remedy = f"Rounding to {dtype} alone is {rounding:.2g}: give a larger tol"
+            if dtype == np.float32:
+                remedy += ", or pass X as float64"
             warnings.warn(
                 f"conjugate gradients have not converged in {current.n_iter} steps: fitted values "
-                f"are right to {error:.2g} of the targets, and tol={self.tol:g}. Give a larger "
-                "max_iter, tol or alpha.",
+                f"are right to {error:.2g} of the targets, and tol={self.tol:g}. {remedy}.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        intercept = equations.target_means - equations.feature_means @ current.coefficients
+        intercept = equations.intercept_for(current.coefficients)
         self._solution = IterativeSolution(
             current.coefficients, intercept, alpha, current.n_iter, error
         )
@@ -754,9 +761,8 @@ class QuadratureModel(VersionedState):
     def _decisions(self, X: Any) -> Array:
         """Return the values of the outputs at validated rows, shape (n_rows, n_outputs)."""
         solution = self._solution  # as a whole: another thread may be adding rows
-        found = FeatureProducts(self.features_).multiply(X, solution.coefficients)
-        found += solution.intercept.astype(found.dtype)
-        return found
+        products = FeatureProducts(self.features_)
+        return products.predict(X, solution.coefficients, solution.intercept)
 
     def _posterior(self, what: str) -> Posterior:
         """Return the posterior, if the solver knows one."""
@@ -795,7 +801,10 @@ class QuadratureModel(VersionedState):
 
     @property
     def solver_error_(self) -> float:
-        """How far fitted values may be off, relative to the targets; 0 for ``solver="normal"``."""
+        """A bound on the error of fitted values, relative to the targets; 0 for ``"normal"``.
+
+        It includes the rounding of predictions in the dtype of the rows.
+        """
         check_is_fitted(self)
         error: float = self._solution.error
         return error

@@ -58,7 +58,7 @@ from quadfeat.progress import Progress
 from quadfeat.sampling import RangedSample, RowSample
 from quadfeat.selection import N_ROWS
 from quadfeat.summaries import Summary, amounts_of
-from quadfeat.systems import System, sum_pairs
+from quadfeat.systems import Residuals, System, sum_pairs
 
 Model = TypeVar("Model", bound=QuadratureModel)
 
@@ -434,6 +434,24 @@ def normal_product(
     return None if block is None else model._system([block], summary).multiply(vectors)
 
 
+def residuals_of_rows(
+    X: Any,
+    y: Any,
+    weights: Any,
+    parcel: Parcel,
+    summary: Summary,
+    coefficients: Float64Array,
+    intercept: Float64Array,
+) -> Residuals | None:
+    """Return the part of a block in ``System.residuals``."""
+    model = parcel.model
+    block = _block(X, y, weights, model)
+    if block is None:
+        return None
+    system: System = model._system([block], summary)
+    return system.residuals(coefficients, intercept)
+
+
 def _source(block: Block) -> Source:
     return Source([block], block.X.shape[0], repeatable=True)
 
@@ -457,6 +475,7 @@ class DaskSystem(System):
         self.table = table
         self.parcel = parcel
         self.summary = summary
+        self.shift = parcel.model._system([], summary).shift
 
     def borders(self) -> tuple[Float64Array, Float64Array]:
         total = self.table.total(border_products, _sum_of_pairs, self.parcel, self.summary)
@@ -470,6 +489,18 @@ class DaskSystem(System):
         )
         product: Float64Array = computed(total)[0]
         return product
+
+    def residuals(self, coefficients: Float64Array, intercept: Float64Array) -> Residuals:
+        total = self.table.total(
+            residuals_of_rows,
+            Residuals.merged,
+            self.parcel,
+            self.summary,
+            np.ascontiguousarray(coefficients),
+            intercept,
+        )
+        found: Residuals = computed(total)[0]
+        return found
 
 
 def _sum_of_pairs(left: Any, right: Any) -> Any:
