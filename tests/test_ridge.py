@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -198,7 +199,11 @@ class TestCoefficients:
         model = ridge(solver=solver, gram_dtype="float32", tol=1e-6)
         rows = X.astype(np.float32)
         expected = model.fit(rows, y - 30).predict(X)
-        assert_allclose(model.fit(rows, y + 1e7).predict(X) - 1e7 - 30, expected, atol=1e-3)
+        # Predictions of these rows in float32 are steps of 1 apart, those in float64 are not.
+        rounds = pytest.warns(ConvergenceWarning, match="Rounding to float32 alone is 0")
+        with rounds if solver == "cg" else nullcontext():
+            model.fit(rows, y + 1e7)
+        assert_allclose(model.predict(X) - 1e7 - 30, expected, atol=1e-3)
 
 
 class TestAlpha:
