@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, checkpoints
-from quadfeat._files import PRIVATE, atomic_write
+from quadfeat._files import PRIVATE, atomic_write, remove_drafts
 from quadfeat._model import rows_per_block
 from quadfeat.checkpoints import Checkpoint, described
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
@@ -331,3 +332,63 @@ def test_files_have_the_rights_that_the_umask_leaves_and_links_stay(tmp_path):
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "private", "target"]
+
+
+class TestDrafts:
+    """Drafts of processes that were killed in the middle of writing."""
+
+    SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from quadfeat._files import atomic_write
+with atomic_write(Path(sys.argv[1])) as file:
+    file.write(b"half of")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+    @pytest.fixture
+    def path(self, tmp_path):
+        if sys.platform == "win32":
+            pytest.skip("Windows cannot tell drafts that were left behind")
+        path = tmp_path / "a [model]*"
+        done = subprocess.run([sys.executable, "-c", self.SCRIPT, str(path)], check=False)
+        assert done.returncode == -signal.SIGKILL
+        (draft,) = tmp_path.iterdir()
+        assert draft.read_bytes() == b"half of"
+        return path
+
+    def test_are_removed_by_the_next_writer(self, path):
+        with atomic_write(path) as file:
+            file.write(b"all")
+        assert [found.name for found in path.parent.iterdir()] == [path.name]
+        assert path.read_bytes() == b"all"
+
+    def test_are_removed_with_a_checkpoint_that_was_never_written(self, path):
+        Checkpoint(path, {}).remove()
+        assert list(path.parent.iterdir()) == []
+
+    def test_of_writers_that_are_alive_stay(self, path):
+        other = path.with_name("a [model]*.txt")
+        with atomic_write(other) as file:
+            file.write(b"another file")
+        with atomic_write(path) as first, atomic_write(path) as second:
+            remove_drafts(path)
+            assert len(list(path.parent.iterdir())) == 3
+            first.write(b"first")
+            second.write(b"second")
+        assert path.read_bytes() == b"first"  # which was finished last
+        assert {found.name for found in path.parent.iterdir()} == {path.name, other.name}
+
+    def test_many_writers_of_one_file(self, tmp_path):
+        path, contents = tmp_path / "model", [bytes([k]) * 5000 for k in range(16)]
+
+        def write(content):
+            for _ in range(20):
+                with atomic_write(path) as file:
+                    file.write(content)
+                assert path.read_bytes() in contents
+
+        with ThreadPoolExecutor(len(contents)) as pool:
+            list(pool.map(write, contents))
+        assert os.listdir(tmp_path) == ["model"]

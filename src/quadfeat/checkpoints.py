@@ -13,7 +13,7 @@ import joblib
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from quadfeat._files import PRIVATE, atomic_write
+from quadfeat._files import PRIVATE, atomic_write, remove_drafts
 from quadfeat._pickles import FORMAT
 
 # Seconds between two files at least, and how much longer than writing one they are apart.
@@ -102,3 +102,4 @@ class Checkpoint:
         """Remove the file of work that is finished."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+            remove_drafts(self.path)
