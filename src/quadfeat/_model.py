@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from quadfeat import _validation as check
 from quadfeat import conjugate, lengthscales, posterior
 from quadfeat._array_api import to_numpy
+from quadfeat._lazy import cached_property
 from quadfeat._pickles import VersionedState
 from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from quadfeat import _reference as reference
+from quadfeat._lazy import cached_property
 from quadfeat._validation import Array, Float64Array
 from quadfeat.kernels import Kernel
 from quadfeat.nonlinearities import Fourier

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
+from quadfeat._lazy import cached_property
 from quadfeat._validation import Array, Float64Array
 from quadfeat.moments import Moments, NormalEquations
 
