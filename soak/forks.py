@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -123,7 +124,12 @@ class Forks(Scenario):
         self.patience = patience
 
     def missing(self) -> str | None:
-        return None if hasattr(os, "fork") else "there is no fork on this system"
+        if not hasattr(os, "fork"):
+            return "there is no fork on this system"
+        if not getattr(sys, "_is_gil_enabled", lambda: True)():
+            # A child inherits the lock of the module warnings, which another thread may hold.
+            return "Python itself may hang after a fork from threads without the GIL"
+        return None
 
     def run(self, trial: Trial) -> None:
         d, n_components = int(trial.rng.integers(2, 100)), int(trial.rng.integers(20, 500))
