@@ -140,13 +140,15 @@ class Kills(Scenario):
         if work.source == "parquet":
             work.write_parquet(parquet)
         wanted = self.outcome(trial, work, None, parquet, kill=False)
-        for _ in range(int(trial.rng.integers(1, 7))):
+        n_kills = int(trial.rng.integers(1, 7))
+        for number in range(n_kills + 1):
             trial.count("resume" if checkpoint.exists() else "start")
-            if self.outcome(trial, work, checkpoint, parquet, kill=True) is not None:
+            kill = number < n_kills
+            found = self.outcome(trial, work, checkpoint, parquet, kill=kill)
+            if found is not None and kill:
                 trial.count("fit faster than its kill")
-        found = self.outcome(trial, work, checkpoint, parquet, kill=False)
-        if found is not None and found != wanted:
-            trial.report(f"{work} gave another model after kills than without")
+            if found is not None and found != wanted:
+                trial.report(f"{work} gave another model after kills than without")
         left = sorted(path.name for path in folder.iterdir())
         if left:
             trial.report(f"{work} left {left} behind")

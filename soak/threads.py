@@ -209,9 +209,11 @@ class Threads(Scenario):
         kind = QuadratureRidgeClassifier if n_classes else QuadratureRidge
         return kind(n_jobs=trial.choose([None, 2]), **parameters)
 
-    def watched(self, trial: Trial, crowd: Crowd, model: Any, states: States, X: Array) -> None:
+    def watch(
+        self, trial: Trial, crowd: Crowd, model: Any, states: States, uses: dict[str, Use]
+    ) -> None:
         """Add threads that use a model and look for results that belong to none of its states."""
-        for use, call in uses_of(model, X, trial.folder).items():
+        for use, call in uses.items():
 
             def look(use: str = use, call: Use = call) -> None:
                 trial.count("uses")
@@ -232,7 +234,8 @@ class Threads(Scenario):
         models = [duplicate(model)]
         for _ in range(n_threads * per_thread):
             models.append(duplicate(models[-1]).partial_fit(X, y))
-        states = States(models, uses_of(model, X, trial.folder))
+        uses = uses_of(model, X, trial.folder)
+        states = States(models, uses)
         refused = []
 
         def add(merges: bool) -> None:
@@ -247,7 +250,7 @@ class Threads(Scenario):
             merges = bool(trial.rng.integers(2))
             trial.count("merge" if merges else "partial_fit", per_thread)
             crowd.work(lambda merges=merges: add(merges))  # type: ignore[misc]
-        self.watched(trial, crowd, model, states, X)
+        self.watch(trial, crowd, model, states, uses)
         if not crowd.run():
             return
         trial.count("refused additions", len(refused))
@@ -257,7 +260,7 @@ class Threads(Scenario):
                 f"{n_threads} threads added {wanted - ROWS} rows to a model of {ROWS}, which now "
                 f"has {n_rows_of(model)}: calls were lost without an error"
             )
-        for use, call in uses_of(model, X, trial.folder).items():
+        for use, call in uses.items():
             state = states.find(use, call(model))
             if state is None or (state + 1) * ROWS != n_rows_of(model):
                 trial.report(f"in the end, {use} does not fit the number of rows")
@@ -301,14 +304,7 @@ class Threads(Scenario):
         crowd.work(fit)
         for _ in range(n_threads):
             crowd.work(add)
-        for use, call in uses.items():
-
-            def look(use: str = use, call: Use = call) -> None:
-                trial.count("uses")
-                if states.find(use, call(model)) is None:
-                    trial.report(f"during refits, {use} gave a result of no state of the model")
-
-            crowd.watch(look)
+        self.watch(trial, crowd, model, states, uses)
         crowd.run()
 
     def crossed_merges(self, trial: Trial) -> None:
