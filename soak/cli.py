@@ -44,7 +44,7 @@ def numbers_until(deadline: float) -> Iterator[int]:
 
 
 def serve(connection: Any, name: str, seed: int, seconds: float, trial: int | None) -> None:
-    """Run a scenario, and send the number of each trial and the log after it."""
+    """Run a scenario; send the number of each trial, the log after it, and None in the end."""
     if processes.missing() is None:
         processes.keep_stacks(sys.stderr)
     # The parent prints what there is, and ends this process.
@@ -56,6 +56,7 @@ def serve(connection: Any, name: str, seed: int, seconds: float, trial: int | No
         SCENARIOS[name](), numbers, seed, before=connection.send, after=connection.send
     )
     connection.send(log)
+    connection.send(None)
 
 
 class Isolated:
@@ -94,9 +95,10 @@ class Isolated:
                 message = receiver.recv()
             except EOFError:
                 child.join()
-                if child.exitcode != 0:
-                    what = f"the process of the scenario {processes.ending_of(child)}"
-                    self._failed(finished, number, what)
+                what = f"the process of the scenario {processes.ending_of(child)}"
+                self._failed(finished, number, what)
+                return
+            if message is None:
                 return
             if isinstance(message, int):
                 number = message

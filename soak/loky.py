@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky import get_reusable_executor
 from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
@@ -28,6 +31,14 @@ class Loky(Scenario):
     """Fit in processes of joblib with several native threads each, and compare with one process."""
 
     name = "loky"
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """End the workers after the last trial: they would wait for more work."""
+        try:
+            yield
+        finally:
+            get_reusable_executor().shutdown(wait=True)
 
     def run(self, trial: Trial) -> None:
         kinds = (self.parallel, self.grid_search)
