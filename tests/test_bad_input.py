@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from quadfeat import QuadratureFeatures
+from quadfeat import QuadratureFeatures, QuadratureRidge
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
 from quadfeat.rules import MonteCarlo, QuasiMonteCarlo
 from test_features import RULES
@@ -290,3 +290,11 @@ def test_a_function_that_fails_on_this_data_is_named():
         pytest.raises(ValueError, match=r"phi=<ufunc 'exp'> returned values that are not finite"),
     ):
         features.transform(X * 1e5)
+
+
+@pytest.mark.parametrize("model", [QuadratureFeatures(), QuadratureRidge()], ids=repr)
+def test_lazy_frames_are_named_with_a_way_out(model):
+    polars = pytest.importorskip("polars")
+    table = polars.LazyFrame({"a": [0.0, 1.0], "b": [1.0, 3.0]})
+    with pytest.raises(TypeError, match=r"X is a LazyFrame: give X\.collect\(\)"):
+        model.fit(table, [0.0, 1.0])

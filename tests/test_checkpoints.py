@@ -1,5 +1,6 @@
 """Fits that are killed and started again: they go on, and the result is the same."""
 
+import errno
 import json
 import os
 import signal
@@ -9,16 +10,18 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import joblib
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
+import quadfeat
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, checkpoints
-from quadfeat._files import PRIVATE, atomic_write, remove_drafts
+from quadfeat._files import PRIVATE, atomic_write, remove_orphans
 from quadfeat._model import rows_per_block
 from quadfeat.checkpoints import Checkpoint, described
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
+from quadfeat.persistence import read_checkpoint
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((3000, 3))
@@ -49,11 +52,17 @@ def killed_after(blocks, n):
     raise Killed
 
 
+def state(n_done=3):
+    """Return the state of a fit that has not come far."""
+    unfinished = {"map": "", "features": None, "summary": None, "size": 10, "dtype": "float32"}
+    return {**unfinished, "n_done": n_done}
+
+
 class TestFile:
-    def test_what_is_saved_is_loaded(self, tmp_path):
+    def test_what_is_written_is_loaded(self, tmp_path):
         path = tmp_path / "a" / "state"
-        Checkpoint(path, {"class": "A"}).save({"n": 3})
-        assert Checkpoint(path, {"class": "A"}).load() == {"n": 3}
+        Checkpoint(path, {"class": "A"}).begin(state(3))
+        assert Checkpoint(path, {"class": "A"}).load() == state(3)
         assert os.listdir(path.parent) == ["state"]
         Checkpoint(path, {"class": "A"}).remove()
         assert not path.exists()
@@ -61,58 +70,210 @@ class TestFile:
 
     def test_no_path_no_file(self):
         nothing = Checkpoint(None, {})
-        nothing.save({})
+        nothing.begin({})
         nothing.offer({})
         nothing.remove()
         assert nothing.load() is None
 
-    def test_a_file_that_cannot_be_written_leaves_the_last_one(self, tmp_path, monkeypatch):
+    def test_a_file_that_cannot_be_written_leaves_the_last_one(self, tmp_path, monkeypatch, eager):
         path = tmp_path / "state"
         checkpoint = Checkpoint(path, {})
-        checkpoint.save({"n": 3})
-
-        def fail(value, file):
-            file.write(b"half of")
-            raise OSError("no space left")
-
-        monkeypatch.setattr(joblib, "dump", fail)
-        with pytest.raises(OSError, match="no space left"):
-            checkpoint.save({"n": 4})
+        checkpoint.begin(state(3))
+        full(monkeypatch)
+        with pytest.warns(UserWarning, match=r"could not be written \(No space left.*goes on"):
+            checkpoint.offer(state(4))
         assert os.listdir(tmp_path) == ["state"]
-        assert checkpoint.load() == {"n": 3}
+        assert checkpoint.load() == state(3)
 
-    @pytest.mark.parametrize("content", [b"", b"no pickle", b"\x80\x05K\x03."])
-    def test_files_of_something_else(self, tmp_path, content):
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            (b"", "it is empty"),
+            (b"no pickle", "no file that quadfeat has written"),
+            (b"\x80\x05K\x03.", "it is a pickle, as quadfeat 0.1.0 wrote .* can run code"),
+        ],
+    )
+    def test_files_of_something_else(self, tmp_path, content, reason):
         path = tmp_path / "state"
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"checkpoint='.*state' cannot be read.*delete"):
+        with pytest.raises(ValueError, match=rf"checkpoint='.*state' .*{reason}: delete the file"):
+            Checkpoint(path, {}).load()
+        assert path.read_bytes() == content
+
+    def test_a_checkpoint_is_no_model_and_a_model_no_checkpoint(self, tmp_path):
+        path = tmp_path / "state"
+        Checkpoint(path, {}).begin(state())
+        with pytest.raises(ValueError, match="it is a checkpoint, not a model"):
+            quadfeat.load(path)
+        quadfeat.save(QuadratureRidge(), path)
+        with pytest.raises(ValueError, match="it is a model, not a checkpoint: delete"):
             Checkpoint(path, {}).load()
 
     def test_a_file_that_was_cut_off(self, tmp_path):
         path = tmp_path / "state"
-        Checkpoint(path, {}).save({"array": np.arange(1000)})
+        Checkpoint(path, {}).begin(state())
         path.write_bytes(path.read_bytes()[:-100])
-        with pytest.raises(ValueError, match="cannot be read"):
+        with pytest.raises(ValueError, match="it is not whole: delete the file"):
             QuadratureRidge(checkpoint=path, n_components=10).fit(X, y)
+
+    def test_every_flipped_byte_is_noticed(self, tmp_path, eager):
+        path = tmp_path / "state"
+        model = QuadratureRidge(n_components=9, rule="orf", random_state=0, checkpoint=path)
+        with pytest.raises(Killed):
+            model.fit(killed_after([(X, y), (X, y)], 1))
+        content = path.read_bytes()
+        for place in range(0, len(content), 7):
+            changed = bytearray(content)
+            changed[place] ^= 1 << place % 8
+            path.write_bytes(changed)
+            with pytest.raises(ValueError, match="delete the file"):
+                model.fit(iter([(X, y), (X, y)]))
+        path.write_bytes(content)
+        model.fit(iter([(X, y), (X, y)]))
+        assert model._solution.summary.moments.n_rows == 6000
 
     def test_other_work_is_refused(self, tmp_path):
         path = tmp_path / "state"
-        Checkpoint(path, {"class": "A", "rows": 3}).save({})
-        with pytest.raises(ValueError, match="belongs to another fit, whose rows is 3 and not 4"):
-            Checkpoint(path, {"class": "A", "rows": 4}).load()
+        Checkpoint(path, {"class": "A", "size": 3}).begin(state())
+        with pytest.raises(ValueError, match="belongs to another fit, whose size is 3 and not 4"):
+            Checkpoint(path, {"class": "A", "size": 4}).load()
 
     def test_files_are_written_now_and_then(self, tmp_path, monkeypatch):
         now = 0.0
         monkeypatch.setattr(time, "monotonic", lambda: now)
         path = tmp_path / "state"
         checkpoint = Checkpoint(path, {})
-        checkpoint.offer({"n": 1})
+        checkpoint.offer(state(1))
         assert not path.exists()
         now = 11.0
-        checkpoint.offer({"n": 2})
+        checkpoint.offer(state(2))
         now = 12.0
-        checkpoint.offer({"n": 3})
-        assert checkpoint.load() == {"n": 2}
+        checkpoint.offer(state(3))
+        assert checkpoint.load() == state(2)
+
+
+def full(monkeypatch):
+    """Let the disk be full from now on."""
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("quadfeat._files.os.fsync", fail)
+
+
+class TestDisk:
+    def test_a_path_that_cannot_be_written_fails_before_any_work(self, tmp_path, monkeypatch):
+        (tmp_path / "file").write_text("")
+        model = QuadratureRidge(n_components=9, checkpoint=tmp_path / "file" / "state")
+        with monkeypatch.context() as broken:
+            broken.setattr("quadfeat._model.Accumulator.add", lambda *_: pytest.fail("work"))
+            with pytest.raises(
+                OSError, match=r"checkpoint='.*state' cannot be written: (Not a dir|File exists)"
+            ):
+                model.fit(X, y)
+            full(broken)
+            model.set_params(checkpoint=tmp_path / "state")
+            with pytest.raises(OSError, match=r"checkpoint='.*state' cannot be written: No space"):
+                model.fit(X, y)
+        assert os.listdir(tmp_path) == ["file"]
+
+    def test_a_full_disk_does_not_stop_a_fit(self, tmp_path, monkeypatch, eager):
+        path = tmp_path / "state"
+        features = QuadratureFeatures(n_components=9, rule="orf", random_state=0).fit(X)
+        model = QuadratureRidge(features=features)
+        expected = QuadratureRidge(features=features).fit(X, y).coef_
+
+        def blocks():
+            yield X[:1000], y[:1000]
+            with monkeypatch.context() as broken:
+                full(broken)
+                yield X[1000:2000], y[1000:2000]
+            yield X[2000:], y[2000:]
+
+        with pytest.warns(UserWarning, match="could not be written"):
+            model.set_params(checkpoint=path).fit(blocks())
+        assert_allclose(model.coef_, expected, rtol=1e-4, atol=1e-4)
+        assert os.listdir(tmp_path) == []
+
+    def test_drafts_of_killed_processes_are_removed_and_those_of_others_are_not(self, tmp_path):
+        orphan = tmp_path / ".state.0123456789abcdef.draft"
+        script = (
+            "import os, signal, sys, pathlib; from quadfeat._files import atomic_write\n"
+            "with atomic_write(pathlib.Path(sys.argv[1])) as file:\n"
+            "    print('written', flush=True); sys.stdin.read()"
+        )
+        command = [sys.executable, "-c", script, str(tmp_path / "state")]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with (
+            subprocess.Popen(command, **pipes) as killed,
+            subprocess.Popen(command, **pipes) as alive,
+        ):
+            for process in (killed, alive):
+                assert process.stdout.readline() == b"written\n"
+            assert len(os.listdir(tmp_path)) == 2
+            killed.kill()
+            killed.wait()
+            orphan.write_bytes(b"")
+            (tmp_path / ".state.short.draft").write_bytes(b"")
+            (tmp_path / ".other.0123456789abcdef.draft").write_bytes(b"")
+            remove_orphans(tmp_path / "state")
+            left = set(os.listdir(tmp_path))
+            assert {".state.short.draft", ".other.0123456789abcdef.draft"} < left
+            assert len(left) == 3
+            alive.communicate()
+        assert (tmp_path / "state").exists()
+
+
+def paired():
+    """Return rows in equal pairs, whose hashes would cancel if their order did not matter."""
+    rows = np.repeat(X[:1500], 2, axis=0)
+    return rows, np.repeat(y[:1500], 2), np.repeat(np.linspace(0.5, 1.5, 1500), 2)
+
+
+def swapped_rows(rows, targets, weights):
+    rows[[10, 1500]] = rows[[1500, 10]]
+    return rows, targets, weights
+
+
+def a_row_after_the_first_thousand(rows, targets, weights):
+    rows[1700, 1] += 1e-9
+    return rows, targets, weights
+
+
+def other_pairs(rows, targets, weights):
+    rows[20:22] = rows[30:32]
+    return rows, targets, weights
+
+
+def a_target(rows, targets, weights):
+    targets[1999] += 1e-9
+    return rows, targets, weights
+
+
+def swapped_targets(rows, targets, weights):
+    targets[[5, 105]] = targets[[105, 5]]
+    return rows, targets, weights
+
+
+def a_weight(rows, targets, weights):
+    weights[1998] *= 1 + 1e-15
+    return rows, targets, weights
+
+
+def permuted(rows, targets, weights):
+    order = np.random.default_rng(1).permutation(3000)
+    return rows[order], targets[order], weights[order]
+
+
+CHANGES = [
+    swapped_rows,
+    a_row_after_the_first_thousand,
+    other_pairs,
+    a_target,
+    swapped_targets,
+    a_weight,
+    permuted,
+]
 
 
 class TestIdentity:
@@ -135,7 +296,7 @@ class TestIdentity:
         path = tmp_path / "state"
         model = QuadratureRidge(n_components=20, random_state=seed)
         self.leave(path, model, self.blocks())
-        fingerprint = joblib.load(path)["state"]["features"].fingerprint()
+        fingerprint = read_checkpoint(path)["state"]["features"].fingerprint()
         # Another process has its objects elsewhere in memory.
         if isinstance(seed, np.random.RandomState):
             model.set_params(random_state=np.random.RandomState(0))
@@ -150,10 +311,16 @@ class TestIdentity:
         first, second = Ramp(), Ramp()  # of which the second stands for that of another process
         assert repr(first) != repr(second)
         path = tmp_path / "state"
-        self.leave(path, QuadratureRidge(PointwiseNonlinear(first), n_components=9), self.blocks())
-        model = QuadratureRidge(PointwiseNonlinear(second), n_components=9, checkpoint=path)
+        seeded = {"n_components": 9, "random_state": 0}
+        self.leave(path, QuadratureRidge(PointwiseNonlinear(first), **seeded), self.blocks())
+        model = QuadratureRidge(PointwiseNonlinear(second), checkpoint=path, **seeded)
         model.fit(iter(self.blocks()))
         assert not path.exists()
+
+    def test_a_map_that_can_neither_be_kept_nor_drawn_again_is_refused(self, tmp_path):
+        model = QuadratureRidge(PointwiseNonlinear(Ramp()), checkpoint=tmp_path / "state")
+        with pytest.raises(ValueError, match=r"cannot hold this map.*an integer as random_state"):
+            model.fit(X, y)
 
     @pytest.mark.parametrize(
         ("parameters", "changes", "what"),
@@ -161,9 +328,6 @@ class TestIdentity:
             ({"alpha": 2.0}, {}, "parameters"),
             ({"n_components": 21}, {}, "parameters"),
             ({"kernel": Gaussian(0.3)}, {}, "parameters"),
-            ({}, {"X": X + 1}, "beginning of X"),
-            ({}, {"y": y + 1}, "beginning of y"),
-            ({}, {"weights": np.ones(3000)}, "beginning of sample_weight"),
         ],
     )
     def test_other_work_is_refused(self, tmp_path, eager, parameters, changes, what):
@@ -174,6 +338,41 @@ class TestIdentity:
         with pytest.raises(ValueError, match=rf"another fit, whose {what}"):
             model.fit(iter(self.blocks(**changes)))
         assert path.exists()
+
+    @pytest.mark.parametrize("form", [np.array, sparse.csr_array], ids=["dense", "sparse"])
+    @pytest.mark.parametrize("solver", ["normal", "cg"])
+    @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+    def test_other_data_are_refused(self, tmp_path, eager, monkeypatch, change, solver, form):
+        path = tmp_path / "state"
+        features = QuadratureFeatures(n_components=20, rule="orf", random_state=0).fit(X)
+        model = QuadratureRidge(features=features, solver=solver, tol=1e-9, checkpoint=path)
+        rows, targets, weights = paired()
+        offer = Checkpoint.offer
+
+        def offer_and_die(self, state):
+            offer(self, state)
+            if solver == "cg" or state["n_done"] >= 2000:
+                raise Killed
+
+        blocks = [
+            (form(rows[i : i + 500]), targets[i : i + 500], weights[i : i + 500])
+            for i in range(0, 3000, 500)
+        ]
+        with monkeypatch.context() as dying:
+            dying.setattr(Checkpoint, "offer", offer_and_die)
+            with pytest.raises(Killed):
+                model.fit(blocks)
+        other = change(rows.copy(), targets.copy(), weights.copy())
+        with pytest.raises(ValueError, match=r"belongs to a fit to other data.*delete the file"):
+            model.fit([(form(other[0]), *other[1:])])
+        # The same rows in other blocks are the same data.
+        whole = [
+            (form(rows[:1234]), targets[:1234], weights[:1234]),
+            (form(rows[1234:]), targets[1234:], weights[1234:]),
+        ]
+        model.fit(whole)
+        expected = QuadratureRidge(features=features, solver=solver, tol=1e-9).fit(blocks)
+        assert_allclose(model.coef_, expected.coef_, rtol=1e-4, atol=1e-4)
 
     def test_other_maps_and_classes_of_models_are_refused(self, tmp_path, eager):
         path = tmp_path / "state"
@@ -334,61 +533,15 @@ def test_files_have_the_rights_that_the_umask_leaves_and_links_stay(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "private", "target"]
 
 
-class TestDrafts:
-    """Drafts of processes that were killed in the middle of writing."""
+def test_many_writers_of_one_file_do_not_take_each_other_for_killed(tmp_path):
+    path, contents = tmp_path / "model", [bytes([k]) * 5000 for k in range(16)]
 
-    SCRIPT = """
-import os, signal, sys
-from pathlib import Path
-from quadfeat._files import atomic_write
-with atomic_write(Path(sys.argv[1])) as file:
-    file.write(b"half of")
-    file.flush()
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
+    def write(content):
+        for _ in range(20):
+            with atomic_write(path) as file:
+                file.write(content)
+            assert path.read_bytes() in contents
 
-    @pytest.fixture
-    def path(self, tmp_path):
-        if sys.platform == "win32":
-            pytest.skip("Windows cannot tell drafts that were left behind")
-        path = tmp_path / "a [model]*"
-        done = subprocess.run([sys.executable, "-c", self.SCRIPT, str(path)], check=False)
-        assert done.returncode == -signal.SIGKILL
-        (draft,) = tmp_path.iterdir()
-        assert draft.read_bytes() == b"half of"
-        return path
-
-    def test_are_removed_by_the_next_writer(self, path):
-        with atomic_write(path) as file:
-            file.write(b"all")
-        assert [found.name for found in path.parent.iterdir()] == [path.name]
-        assert path.read_bytes() == b"all"
-
-    def test_are_removed_with_a_checkpoint_that_was_never_written(self, path):
-        Checkpoint(path, {}).remove()
-        assert list(path.parent.iterdir()) == []
-
-    def test_of_writers_that_are_alive_stay(self, path):
-        other = path.with_name("a [model]*.txt")
-        with atomic_write(other) as file:
-            file.write(b"another file")
-        with atomic_write(path) as first, atomic_write(path) as second:
-            remove_drafts(path)
-            assert len(list(path.parent.iterdir())) == 3
-            first.write(b"first")
-            second.write(b"second")
-        assert path.read_bytes() == b"first"  # which was finished last
-        assert {found.name for found in path.parent.iterdir()} == {path.name, other.name}
-
-    def test_many_writers_of_one_file(self, tmp_path):
-        path, contents = tmp_path / "model", [bytes([k]) * 5000 for k in range(16)]
-
-        def write(content):
-            for _ in range(20):
-                with atomic_write(path) as file:
-                    file.write(content)
-                assert path.read_bytes() in contents
-
-        with ThreadPoolExecutor(len(contents)) as pool:
-            list(pool.map(write, contents))
-        assert os.listdir(tmp_path) == ["model"]
+    with ThreadPoolExecutor(len(contents)) as pool:
+        list(pool.map(write, contents))
+    assert os.listdir(tmp_path) == ["model"]

@@ -12,7 +12,6 @@ from sklearn.frozen import FrozenEstimator
 
 import quadfeat
 from fixtures.make import examples, outcome
-from quadfeat import _pickles
 from quadfeat._pickles import FORMAT, FORMAT_KEY, VERSION_KEY
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -83,14 +82,3 @@ def test_versions_of_scikit_learn_are_warned_of_as_ever(monkeypatch):
     monkeypatch.setattr("sklearn.base.__version__", "0.1")
     with pytest.warns(InconsistentVersionWarning, match="FrozenEstimator"):
         pickle.loads(frozen)
-
-
-def test_checkpoints_of_another_format_are_refused(tmp_path, monkeypatch):
-    from quadfeat import checkpoints
-
-    path = tmp_path / "checkpoint"
-    checkpoints.Checkpoint(path, {"work": 1}).save("state")
-    assert checkpoints.Checkpoint(path, {"work": 1}).load() == "state"
-    monkeypatch.setattr(checkpoints, "FORMAT", _pickles.FORMAT + 1)
-    with pytest.raises(ValueError, match=f"format is {FORMAT} and not {FORMAT + 1}: delete"):
-        checkpoints.Checkpoint(path, {"work": 1}).load()

@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge, RidgeCV
 
 from quadfeat import QuadratureRidge
 from quadfeat.kernels import Gaussian
-from quadfeat.moments import Moments
+from quadfeat.moments import Moments, probe
 from quadfeat.posterior import RidgeProblem, Spectral, choose_alpha, solve
 
 rng = np.random.default_rng(0)
@@ -34,7 +34,9 @@ def problem(Z, Y, intercept, weights=None, shift=None):
     shift = np.zeros(Y.shape[1]) if shift is None else shift
     table = np.column_stack([Z, Y - shift, np.ones(len(Z))])
     products = table.T @ (table if weights is None else table * weights[:, None])
-    return RidgeProblem(Moments(np.asfortranarray(np.triu(products)), shift, len(Z)), intercept)
+    control = products[: Z.shape[1], : Z.shape[1]] @ probe(Z.shape[1])
+    moments = Moments(np.asfortranarray(np.triu(products)), shift, len(Z), control)
+    return RidgeProblem(moments, intercept)
 
 
 def errors(Z, Y, weights=None):
@@ -49,9 +51,9 @@ def errors(Z, Y, weights=None):
     return again
 
 
-def chosen(Z, Y, intercept, criterion, alphas=ALPHAS, weights=None):
+def chosen(Z, Y, intercept, criterion, alphas=ALPHAS, weights=None, shift=None):
     return choose_alpha(
-        problem(Z, Y, intercept, weights), criterion, alphas, "float64", errors(Z, Y, weights)
+        problem(Z, Y, intercept, weights, shift), criterion, alphas, errors(Z, Y, weights)
     )
 
 
@@ -82,7 +84,7 @@ class TestCoefficients:
 
     @pytest.mark.parametrize("unit", [1e160, 1e300])
     def test_sums_beyond_the_range_are_refused(self, unit):
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             of_features = problem(Z * unit, Y, False)
             of_targets = problem(Z, Y * unit, False)
         with pytest.raises(ValueError, match=r"squares of the features.*rescale X"):
@@ -258,8 +260,15 @@ class TestEvidence:
                 weights = np.full(n_rows, copies)
                 for criterion in ("gcv", "evidence", "loo"):
                     y = np.full((n_rows, 1), value)
-                    found = chosen(Z[:n_rows], y, intercept, criterion, None, weights)
-                    assert np.isfinite(found.log_evidence)
+                    found = chosen(Z[:n_rows], y, intercept, criterion, None, weights, shift=y[0])
+                    tells = value != 0 and not intercept
+                    assert np.isfinite(found.log_evidence) == tells
+                    assert np.isfinite(found.noise_variance[0]) == tells
+                    if not tells:
+                        with pytest.raises(
+                            ValueError, match=r"all targets in y are equal.*Give rows"
+                        ):
+                            found.draw(1, np.random.default_rng(0))
                     fitted = Z[:n_rows] @ found.coefficients + found.intercept
                     if intercept:
                         assert_allclose(fitted, value, atol=1e-6)

@@ -708,6 +708,10 @@ class TestRegression:
     def test_uncertainty(self, table, n_samples, seed):
         X, y = table
         model = ridge(alpha=0.1).fit(X, y)
+        if not np.ptp(y, axis=0).all():
+            with pytest.raises(ValueError, match=r"all targets in y .*are equal"):
+                model.predict(X, return_std=True)
+            return
         mean, deviation = model.predict(X, return_std=True)
         assert_array_equal(mean, model.predict(X))
         assert deviation.shape == mean.shape

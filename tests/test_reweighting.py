@@ -101,7 +101,7 @@ def test_reproducible():
 
 
 def test_too_few_rows_and_too_many_nodes():
-    with pytest.raises(ValueError, match=r"X has 5 row\(s\).* use reweight=False"):
+    with pytest.raises(ValueError, match=r"X has 5 sample\(s\).* use reweight=False"):
         QuadratureFeatures(reweight=True).fit(IRIS[:5])
     with pytest.raises(ValueError, match="the map has 3000 nodes: reweight=True is for 2048"):
         QuadratureFeatures(reweight=True, rule="rff", n_components=6000).fit(IRIS)

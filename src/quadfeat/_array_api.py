@@ -54,6 +54,8 @@ class Library(NamedTuple):
 
 def to_numpy(array: Any, name: str) -> Any:
     """Return an array of another library as one of NumPy's; anything else as it is."""
+    if type(array).__name__ == "LazyFrame":  # of polars, which has no rows yet
+        raise TypeError(f"{name} is a LazyFrame: give {name}.collect().")
     if Library.of(array) is None:
         return array
     if getattr(array, "requires_grad", False):

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from quadfeat import _random
 from quadfeat import _validation as check
 from quadfeat._model import GRAM_DTYPES, IterativeSolution, Penalty, QuadratureModel, Solution
-from quadfeat._random import check_state
 from quadfeat.accuracy import KernelError
+from quadfeat.conjugate import Nystrom, State
 from quadfeat.features import QuadratureFeatures, States
 from quadfeat.kernels import Kernel
 from quadfeat.moments import Moments
@@ -32,7 +33,7 @@ from quadfeat.rotations import (
 from quadfeat.rules import FastfoodMatrices, Rule
 from quadfeat.sampling import RowSample
 from quadfeat.selection import Candidate
-from quadfeat.summaries import Summary, label_codes
+from quadfeat.summaries import Summary
 
 Shape = tuple[int, ...]
 
@@ -124,7 +125,7 @@ def _check_map(features: QuadratureFeatures) -> None:
     )
     _check_kind(features._states, States, "_states")
     for state in features._states:
-        check_state(state)
+        _random.check_state(state)
     _check_flag(features._reweighted, "_reweighted")
     _check_kind(features.why_, str, "why_")
     _check_kind(features.candidates_, tuple, "candidates_")
@@ -263,6 +264,8 @@ def _check_model(model: QuadratureModel) -> None:
         _check_flag(model._declared, "_declared")
     if hasattr(model, "_balanced"):
         _check_kind(model._balanced, dict, "_balanced")
+    if hasattr(model, "_fitted_with"):
+        _check_texts(model._fitted_with, "_fitted_with")
 
 
 def _check_classes(classes: Any, name: str) -> None:
@@ -302,8 +305,7 @@ def _check_solution(solution: Solution, n_components: int, d: int, classes: Any)
         _expect(np.array_equal(summary.classes, classes), "classes_ are not those of _solution")
         _expect(len(classes) == summary.moments.n_outputs, "classes_ are not as many as outputs")
         _check_rows(summary.rows, d + 1)
-        codes = summary.rows.rows[:, -1]  # type: ignore[union-attr]
-        _expect(bool(np.isin(codes, label_codes(classes)).all()), "rows have other classes")
+        _check_indices(summary)
     n_outputs = _check_problem(problem, summary.moments)
     _check_kind(solution.penalty, Penalty, "penalty of _solution")
     Penalty.of(
@@ -328,6 +330,7 @@ def _check_moments(moments: Any, n_components: int) -> None:
     _check_array(moments.products, (width, width), np.float64, name)
     _expect(moments.products.flags.f_contiguous, f"{name} are not in Fortran order")
     check.check_count(moments.n_rows, "n_rows of _solution", 0)
+    _check_array(moments.control, (n_components,), np.float64, "control of _solution")
 
 
 def _check_rows(rows: Any, width: int) -> None:
@@ -338,6 +341,79 @@ def _check_rows(rows: Any, width: int) -> None:
     _check_array(rows.rows, (n_rows, width), np.float64, name)
     _check_array(rows.weights, (n_rows,), np.float64, name)
     _expect(check.check_count(rows.size, name) >= n_rows, f"there are too many {name}")
+
+
+def _check_indices(summary: Summary) -> None:
+    """Expect the last column of the rows to have indices of classes."""
+    assert summary.rows is not None
+    assert summary.classes is not None
+    which = summary.rows.rows[:, -1]
+    known = (which >= 0) & (which < len(summary.classes)) & (which == np.floor(which))
+    _expect(bool(known.all()), "rows have other classes")
+
+
+def _check_texts(value: Any, name: str) -> None:
+    _check_kind(value, dict, name)
+    for item in (*value, *value.values()):
+        _check_kind(item, str, f"an item of {name}")
+
+
+# Unfinished fits.
+
+
+def check_state(kept: Any) -> None:
+    """Raise an error if what was read of a checkpoint does not fit together."""
+    _check_kind(kept, dict, "the checkpoint")
+    _expect(set(kept) == {"identity", "rows", "state"}, f"the checkpoint has {sorted(kept)}")
+    _check_kind(kept["identity"], dict, "identity")
+    _check_kind(kept["rows"], str, "rows")
+    state = kept["state"]
+    _check_kind(state, dict, "state")
+    _check_kind(state["map"], str, "map")
+    features = state["features"]
+    if features is not None:
+        _check_kind(features, QuadratureFeatures, "features")
+        _expect(hasattr(features, "nodes_"), "features are not fitted")
+        _check_map(features)
+    if "iteration" in state:
+        if state["iteration"] is not None:
+            _check_iteration(state["iteration"])
+        return
+    check.check_count(state["n_done"], "n_done", 0)
+    check.check_count(state["size"], "size")
+    check.check_choice(state["dtype"], "dtype", GRAM_DTYPES)
+    summary = state["summary"]
+    if summary is not None:
+        _check_kind(summary, Summary, "summary")
+        _check_kind(summary.moments, Moments, "moments")
+        width = np.shape(summary.moments.products)[0] - np.shape(summary.moments.shift)[0] - 1
+        _check_moments(summary.moments, width)
+        if features is not None:
+            _expect(width == features.n_components_, "moments are those of another map")
+        if summary.classes is not None:
+            _check_classes(summary.classes, "classes")
+            _check_kind(summary.rows, RowSample, "rows")
+            _check_rows(summary.rows, np.shape(summary.rows.rows)[1])
+            _check_indices(summary)
+
+
+def _check_iteration(step: Any) -> None:
+    """Expect a state of conjugate gradients whose arrays fit together."""
+    _check_kind(step, State, "iteration")
+    _check_kind(step.approximation, Nystrom, "approximation")
+    shape = np.shape(step.coefficients)
+    _expect(len(shape) == 2, f"coefficients have shape {shape}")
+    for name in ("coefficients", "residual"):
+        _check_array(getattr(step, name), shape, np.float64, name)
+    n_directions = (*np.shape(step.directions), 0, 0)[1]
+    _check_array(step.directions, (shape[0], n_directions), np.float64, "directions")
+    rank = np.size(step.approximation.values)
+    _check_array(step.approximation.values, (rank,), np.float64, "values")
+    _check_array(step.approximation.vectors, (shape[0], rank), np.float64, "vectors")
+    check.check_positive(step.approximation.alpha, "alpha")
+    _check_kind(step.errors, list, "errors")
+    for error in step.errors:
+        _expect(check.is_number(error), "errors are no numbers")
 
 
 def _check_problem(problem: Any, moments: Moments) -> int:

@@ -8,10 +8,8 @@ Nothing is looked up by a name from a tree but in that table, so that a tree can
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +20,10 @@ from quadfeat import _validation as check
 from quadfeat import kernels, rotations, rules
 from quadfeat._model import LEARNT, IterativeSolution, Penalty, Solution
 from quadfeat._random import BIT_GENERATORS, check_state, restored
+from quadfeat._upgrades import with_control, with_indices
 from quadfeat._validation import Array, Float64Array
 from quadfeat.accuracy import KernelError
+from quadfeat.conjugate import Nystrom, State
 from quadfeat.features import QuadratureFeatures, States
 from quadfeat.moments import Moments
 from quadfeat.nodes import DenseDirections, Nodes, TurnedVertices
@@ -64,10 +64,12 @@ RECORDS: tuple[type[Any], ...] = (
     KernelError,
     Moments,
     Nodes,
+    Nystrom,
     Penalty,
     Posterior,
     RidgeProblem,
     RowSample,
+    State,
     States,
     Summary,
     TurnedVertices,
@@ -101,6 +103,9 @@ LEARNT_BY_MODEL = (*OF_ANY_FIT, *LEARNT, "features_", "classes_")
 
 # Made again when it is needed; what a pipeline is to pass on, which is no part of a model.
 NOT_KEPT = ("_compiled", "_metadata_request")
+
+# Parameters that name a path, which is not for a file to choose.
+PATHS = ("checkpoint",)
 
 Tree = Any
 
@@ -145,8 +150,6 @@ class Encoder:
                 for key, item in value.items()
             ]
             return {"type": "dict", "items": items}
-        if isinstance(value, os.PathLike):
-            return {"type": "path", "value": os.fsdecode(value)}
         if isinstance(value, (np.random.Generator, np.random.RandomState)):
             return self._encode_generator(value, where)
         kind = type(value)
@@ -188,9 +191,11 @@ class Encoder:
                     f"{where}.{unknown[0]} cannot be saved, since quadfeat.save does not know what "
                     "it is: delete this attribute, or pickle the object."
                 )
-        encoded = {}
+        encoded: dict[str, Tree] = {}
         for name, item in attributes.items():
-            if kind is Moments and name == "products":
+            if name in PATHS:
+                encoded[name] = None
+            elif kind is Moments and name == "products":
                 encoded[name] = {"type": "triangle", "name": self._named(item, triangle=True)}
             else:
                 encoded[name] = self.encode(item, f"{where}.{name}")
@@ -221,17 +226,20 @@ class Decoder:
     ----------
     read : callable
         Returns the array of a name.
+    found_format : int
+        The format of the file.
     """
 
-    def __init__(self, read: Callable[[str], Array]) -> None:
+    def __init__(self, read: Callable[[str], Array], found_format: int) -> None:
         self._read = read
+        self._format = found_format
         self._made: dict[Any, Any] = {}  # what may occur several times
         self._makers: dict[str, Callable[[dict[str, Any]], Any]] = {
             "float": lambda tree: _not_finite(tree["value"]),
             "scalar": self._decode_scalar,
             "tuple": lambda tree: tuple(self.decode(tree["items"])),
             "dict": self._decode_dict,
-            "path": lambda tree: Path(tree["value"]),
+            "path": lambda tree: None,  # of format 1, which kept the path of a checkpoint
             "array": lambda tree: self._once(("array", tree["name"]), self._array),
             "triangle": lambda tree: self._once(("triangle", tree["name"]), self._triangle),
             "objects": self._decode_objects,
@@ -249,6 +257,13 @@ class Decoder:
         if kind in self._makers:
             return self._makers[kind](tree)
         attributes = {name: self.decode(item) for name, item in tree["attributes"].items()}
+        for name in PATHS:
+            if attributes.get(name) is not None:
+                if self._format > 1:
+                    raise ValueError(f"{name} names a path")
+                attributes[name] = None
+        if self._format == 1:
+            _upgrade(KNOWN[kind], attributes)
         return _built(KNOWN[kind], attributes)
 
     def _decode_scalar(self, tree: dict[str, Any]) -> Any:
@@ -291,6 +306,14 @@ class Decoder:
 
     def _triangle(self, name: str) -> Float64Array:
         return _from_upper_triangle(self._array(name))
+
+
+def _upgrade(kind: type[Any], attributes: dict[str, Any]) -> None:
+    """Bring the attributes of an object of format 1 up to date."""
+    if kind is Moments:
+        attributes["control"] = with_control(attributes["products"], attributes["shift"])
+    elif kind is QuadratureRidgeClassifier:
+        with_indices(attributes)
 
 
 def _built(kind: type[Any], attributes: dict[str, Any]) -> Any:

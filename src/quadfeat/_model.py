@@ -10,11 +10,13 @@ import copy
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -24,6 +26,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from quadfeat import _validation as check
 from quadfeat import conjugate, lengthscales, posterior
 from quadfeat._array_api import to_numpy
+from quadfeat._available import available_if
+from quadfeat._fitted import changing, on_snapshot, snapshot
 from quadfeat._lazy import cached_property
 from quadfeat._pickles import VersionedState
 from quadfeat._random import generator
@@ -37,7 +41,7 @@ from quadfeat.posterior import AlphaPath, Posterior, RidgeProblem
 from quadfeat.products import FeatureProducts
 from quadfeat.progress import Progress
 from quadfeat.rules import Rule
-from quadfeat.sampling import RowSample, beside, row_keys
+from quadfeat.sampling import RowSample, beside
 from quadfeat.summaries import Summary
 from quadfeat.systems import LocalSystem, System
 
@@ -59,14 +63,22 @@ LENGTHSCALE_ROWS = 1000
 # Rows among which those are looked for at once.
 ROWS_PER_SAMPLE = 8192
 
-# Rows that tell a checkpoint whether it is about the same data.
-IDENTITY_ROWS = 1000
-
 # Private attributes that a fit sets; those of scikit-learn stay.
-LEARNT = ("_solution", "_one_output", "_declared", "_balanced")
+LEARNT = ("_solution", "_one_output", "_declared", "_balanced", "_fitted_with")
 
 # Parameters that do not change what is fitted.
 NOT_IDENTITY = ("n_jobs", "verbose", "checkpoint")
+
+# Parameters that rows which are added later have to share with the first ones.
+OF_ALL_ROWS = (
+    "kernel",
+    "n_components",
+    "rule",
+    "features",
+    "lengthscales",
+    "random_state",
+    "class_weight",
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,28 @@ def check_same_names(model: Any, other: Any, name: str) -> None:
         )
 
 
+def can_add_rows(model: Any) -> bool:
+    """Return whether a model has ``partial_fit`` and ``merge``; say why if it has not."""
+    reason = model._reason_against_adding()
+    if reason is not None:
+        raise AttributeError(reason)
+    return True
+
+
+def can_predict_proba(model: Any) -> bool:
+    """Return whether a classifier has ``predict_proba``; say why if it has not."""
+    solution = getattr(model, "_solution", None)
+    iterative = (
+        model.solver == "cg" if solution is None else isinstance(solution, IterativeSolution)
+    )
+    if iterative:
+        raise AttributeError(
+            "probabilities need the matrix of products, which solver='cg' does not have: use "
+            "solver='normal'."
+        )
+    return True
+
+
 class Solution:
     """The coefficients that follow from a summary, computed when they are first asked for."""
 
@@ -132,15 +166,29 @@ class Solution:
     @cached_property
     def posterior(self) -> Posterior:
         """The coefficients and what is known about them."""
-        return self.solve()
+        found = self.solve()
+        self.warn_of_precision(found.alpha)
+        return found
+
+    def warn_of_precision(self, alpha: float) -> None:
+        """Warn if products of features are not precise enough for an alpha."""
+        if self.is_below_precision(alpha):
+            check.warn_user(
+                f"alpha={alpha:.3g} is at the limit of products of features in float32, whose "
+                "rounding may show: give gram_dtype='float64', or a larger alpha."
+            )
 
     def solve(self, left_out: Any = None) -> Posterior:
         """Solve the normal equations; ``left_out`` is that of ``posterior.choose_alpha``."""
         if self.penalty.alpha is not None:
             return posterior.solve(self.problem, self.penalty.alpha)
         return posterior.choose_alpha(
-            self.problem, self.penalty.criterion, self.penalty.alphas, self.dtype, left_out
+            self.problem, self.penalty.criterion, self.penalty.alphas, left_out
         )
+
+    def is_below_precision(self, alpha: float) -> bool:
+        """Return whether an alpha takes products of features in float64, and they are not."""
+        return self.dtype == "float32" and posterior.is_below_precision(self.summary.moments, alpha)
 
     @property
     def coefficients(self) -> Float64Array:
@@ -224,9 +272,12 @@ class QuadratureModel(VersionedState):
         """Return validated targets of a batch."""
         raise NotImplementedError
 
-    def _all_weights(self, y: Any, weights: Float64Array | None) -> Float64Array | None:
-        """Return the weights with which rows count, from those that were given."""
-        return weights
+    def _weighted(self, block: Block) -> Block:
+        """Return a block with the weights with which its rows count."""
+        return block
+
+    def _look_at(self, table: Block) -> None:
+        """Learn what has to be known of all rows before they are used."""
 
     def _targets(self, y: Any, summary: Summary | None) -> Float64Array:
         """Return the targets that are summed up, shape (n_rows, n_outputs)."""
@@ -248,6 +299,11 @@ class QuadratureModel(VersionedState):
         """Set the attributes that tell about the targets."""
 
     _needs = ("features_", "_solution", "n_features_in_")
+
+    def _upgrade(self, state: dict[str, Any]) -> None:
+        from quadfeat._upgrades import upgrade_pickle
+
+        upgrade_pickle(state)
 
     @property
     def _penalty(self) -> Penalty:
@@ -277,6 +333,11 @@ class QuadratureModel(VersionedState):
             The fitted model.
         """
         self._check_parameters()
+        with changing(self):
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self: Self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit the model while no other thread changes it."""
         if is_dask(X):
             from quadfeat import distributed
 
@@ -288,11 +349,12 @@ class QuadratureModel(VersionedState):
                     "sample_weight cannot be given beside an iterable of blocks: let it yield "
                     "(X, y, sample_weight)."
                 )
-            tables = Validated(X, draft._validated)
+            tables = Validated(X, lambda *item: draft._weighted(draft._validated(*item)))
             source = Source(tables, None, repeatable=iter(X) is not X)
         else:
             block = draft._validated(X, y, sample_weight)
-            source = Source([block], block.X.shape[0], repeatable=True)
+            draft._look_at(block)
+            source = Source([draft._weighted(block)], block.X.shape[0], repeatable=True)
         draft._fit_source(source)
         self.__dict__ = draft.__dict__
         return self
@@ -310,7 +372,7 @@ class QuadratureModel(VersionedState):
     def _validated(self, X: Any, y: Any, sample_weight: Any = None, *, part: bool = False) -> Block:
         """Return a batch as a block; the first one decides about the columns.
 
-        Of a part of the rows all weights may be zero.
+        With ``part=True``, all weights may be zero.
         """
         X, y = to_numpy(X, "X"), to_numpy(y, "y")
         sample_weight = to_numpy(sample_weight, "sample_weight")
@@ -373,14 +435,66 @@ class QuadratureModel(VersionedState):
     def _fit_source(self, source: Source) -> None:
         """Fit to the blocks of a source."""
         first = source.first()
-        checkpoint = Checkpoint(self.checkpoint, self._identity(source, first))
+        checkpoint = Checkpoint(self.checkpoint, self._identity(source))
         state = checkpoint.load()
-        self.features_ = state["features"] if state else self._fitted_features(first)
+        kept = state["features"] if state else None
+        self.features_ = self._fitted_features(first) if kept is None else kept
+        if state and state["map"] != self.features_.fingerprint():
+            raise ValueError(
+                f"checkpoint={str(self.checkpoint)!r} belongs to a fit with another map: give the "
+                "same data and random_state, delete the file, or give another path."
+            )
+        self._fitted_with = self._parameters_of_all_rows()
         if self._solver(source) == "cg":
             self._fit_iteratively(source, first, checkpoint, state)
         else:
             self._fit_normal(source, first, checkpoint, state)
         checkpoint.remove()
+
+    def _kept_map(self) -> dict[str, Any]:
+        """Return the map for a checkpoint, or None in its place if it can be had again.
+
+        That is a map that was given fitted, or one that is code in part and drawn from a seed.
+        """
+        from quadfeat.persistence import reason_against_saving
+
+        if self.checkpoint is None:
+            return {}
+        features = self.features_
+        kept = {"map": features.fingerprint(), "features": None}
+        given = self._given_features()
+        if given and given.__sklearn_is_fitted__():
+            return kept
+        reason = reason_against_saving(features)
+        if reason is None:
+            return kept | {"features": features}
+        if not isinstance(features.random_state, Integral):
+            raise ValueError(
+                f"checkpoint={str(self.checkpoint)!r} cannot hold this map, nor can it be drawn "
+                f"again: {reason} Or give an integer as random_state."
+            )
+        return kept
+
+    def _parameters_of_all_rows(self) -> dict[str, str]:
+        """Return texts of the parameters that rows which are added later have to share."""
+        names = [name for name in OF_ALL_ROWS if name in self.get_params(deep=False)]
+        texts = {name: described(getattr(self, name)) for name in names}
+        given = self._given_features()
+        if given is not None and given.__sklearn_is_fitted__():
+            texts["features"] = given.fingerprint()
+        return texts
+
+    def _check_same_parameters(self) -> None:
+        """Raise an error if a parameter that concerns all rows has changed since the first."""
+        before: dict[str, str] = getattr(self, "_fitted_with", {})
+        now = self._parameters_of_all_rows()
+        for name, text in before.items():
+            if now.get(name, text) != text:
+                raise ValueError(
+                    f"{name}={check.one_line(getattr(self, name))} has no effect on a model that "
+                    f"has rows already, for which it was {check.one_line(text)}: set it back, or "
+                    "call fit."
+                )
 
     def _solver(self, source: Source) -> str:
         """Return the solver for a source, if it can serve."""
@@ -395,23 +509,19 @@ class QuadratureModel(VersionedState):
         large = self.features_.n_components_ > NORMAL_UP_TO
         return "cg" if large and source.repeatable and penalty.alpha is not None else "normal"
 
-    def _identity(self, source: Source, first: Block) -> dict[str, Any]:
-        """Return what tells this fit from others."""
+    def _identity(self, source: Source) -> dict[str, Any]:
+        """Return what tells this fit from others, apart from its rows."""
         parameters = {
             name: described(value)
             for name, value in self.get_params(deep=False).items()
             if name not in NOT_IDENTITY
         }
         given = self._given_features()
-        rows = first.part(slice(IDENTITY_ROWS))
         return {
             "class": type(self).__name__,
             "parameters": parameters,
             "map": given.fingerprint() if given and given.__sklearn_is_fitted__() else None,
             "number of rows": source.n_rows,
-            "beginning of X": int(np.bitwise_xor.reduce(row_keys(rows.X))),
-            "beginning of y": [str(value) for value in np.ravel(rows.y)[:IDENTITY_ROWS]],
-            "beginning of sample_weight": None if rows.weights is None else rows.weights.tolist(),
         }
 
     def _given_features(self) -> QuadratureFeatures | None:
@@ -506,59 +616,107 @@ class QuadratureModel(VersionedState):
                 "alpha='loo' goes over the rows a second time, and X can be iterated over only "
                 "once: use alpha='gcv', or give an object whose __iter__ begins anew."
             )
-        if state:
-            summary, n_done = state["summary"], state["n_done"]
+        dtype = state["dtype"] if state else self.gram_dtype
+        summary = self._sum_up(source, first, checkpoint, state, dtype)
+        self._settle(summary, dtype, self._left_out(source, summary, dtype))
+        if self._needs_precision():
+            if source.repeatable:
+                # Once more in float64, in which smaller alphas make a difference.
+                checkpoint.restart()
+                summary = self._sum_up(source, first, checkpoint, None, "float64")
+                self._settle(summary, "float64", self._left_out(source, summary, "float64"))
+            elif penalty.alpha is None:
+                self._solution.warn_of_precision(self._solution.alpha)
+        self._solution.coefficients  # noqa: B018  # errors and warnings belong into fit
+
+    def _left_out(self, source: Source, summary: Summary, dtype: str) -> Any:
+        """Return what computes leave-one-out errors from all rows."""
+        return lambda spectral, alphas: spectral.leave_one_out(
+            alphas, self._once_more(source, summary, dtype)
+        )
+
+    def _settle(self, summary: Summary, dtype: str, left_out: Any) -> None:
+        """Adopt the summary of all rows, and solve by leave-one-out errors if they are wanted."""
+        self._adopt(summary, dtype)
+        penalty = self._penalty
+        if penalty.criterion == "loo" and penalty.alpha is None:
+            self._solution.posterior = self._solution.solve(left_out)
+
+    def _needs_precision(self) -> bool:
+        """Return whether alpha is below the precision of the products of features."""
+        solution, alpha = self._solution, self._penalty.alpha
+        if solution.dtype == "float64":
+            return False
+        if alpha is None:
+            if "posterior" not in vars(solution):
+                solution.posterior = solution.solve()
+            alpha = solution.alpha
+        below: bool = solution.is_below_precision(alpha)
+        return below
+
+    def _sum_up(
+        self,
+        source: Source,
+        first: Block,
+        checkpoint: Checkpoint,
+        state: dict[str, Any] | None,
+        dtype: str,
+    ) -> Summary:
+        """Return the summary of all rows, from a checkpoint on if there is one."""
+        if state and state["summary"] is not None:
+            summary, n_done, size = state["summary"], state["n_done"], state["size"]
         else:
             summary, n_done = self._start(first, self.features_.n_components_), 0
-        # The rows that are done end a block only if all blocks are cut as they were.
-        width = len(summary.moments.products)
-        size = state["size"] if state else rows_per_block(width, self.gram_dtype)
+            size = rows_per_block(len(summary.moments.products), dtype)
         progress = Progress(bool(self.verbose), "fit", source.n_rows)
         progress.start_at(n_done)
+        kept = {**self._kept_map(), "size": size, "dtype": dtype}
+        if n_done == 0:
+            checkpoint.begin({**kept, "summary": None, "n_done": 0})
 
-        def keep(summary: Summary, n_rows: int) -> None:
-            progress.add(n_rows)
-            state = {"summary": summary, "n_done": progress.rows, "size": size}
-            checkpoint.offer({"features": self.features_, **state})
+        def keep(summary: Summary, block: Block) -> None:
+            progress.add(block.X.shape[0])
+            checkpoint.add(block)
+            checkpoint.offer({**kept, "summary": summary, "n_done": progress.rows})
 
-        summary = self._summed(source, summary, n_done, keep, size)
+        blocks = source.blocks(size, n_done, checkpoint.add)
+        summary = self._summed(blocks, summary, dtype, keep, checkpoint.check_resumed)
         progress.finish()
-        self._adopt(summary)
-        solution = self._solution
-        if penalty.criterion == "loo" and penalty.alpha is None:
-            solution.posterior = solution.solve(
-                lambda spectral, alphas: spectral.leave_one_out(
-                    alphas, self._once_more(source, summary)
-                )
-            )
-        solution.coefficients  # noqa: B018  # errors belong into fit
+        return summary
 
     def _summed(
-        self, source: Source, summary: Summary, n_done: int, keep: Any, size: int | None = None
+        self,
+        blocks: Iterable[Block],
+        summary: Summary,
+        dtype: str,
+        keep: Callable[[Summary, Block], Any] = lambda *_: None,
+        before: Callable[[], Any] = lambda: None,
     ) -> Summary:
-        """Return a summary with the rows of a source added. The given one is written on."""
+        """Return a summary with rows added. The given one is written on.
+
+        ``keep`` is called after each block, and ``before`` before any is added.
+        """
         accumulator = None
-        if size is None:
-            size = rows_per_block(len(summary.moments.products), self.gram_dtype)
-        for block in source.blocks(size, n_done):
+        for block in blocks:
+            before()
             prepared = self._prepared(summary, block)
             if accumulator is None or prepared.classes is not summary.classes:
-                accumulator = Accumulator(self.features_, prepared.moments, self.gram_dtype)
-            weights = self._all_weights(block.y, block.weights)
-            accumulator.add(block.X, self._targets(block.y, prepared), weights)
+                accumulator = Accumulator(self.features_, prepared.moments, dtype)
+            accumulator.add(block.X, self._targets(block.y, prepared), block.weights)
             summary = self._extended(prepared, accumulator, block)
-            keep(summary, block.X.shape[0])
+            keep(summary, block)
+        before()
         return summary
 
     def _extended(self, summary: Summary, accumulator: Accumulator, block: Block) -> Summary:
         """Return a summary with the moments of an accumulator, after it has added a block."""
         return Summary(accumulator.moments, summary.classes, summary.rows)
 
-    def _adopt(self, summary: Summary) -> None:
+    def _adopt(self, summary: Summary, dtype: str) -> None:
         """Take a summary for that of the rows seen so far."""
         self._describe(summary)
         problem = RidgeProblem(summary.moments, bool(self.fit_intercept), self._transform(summary))
-        self._solution: Any = Solution(summary, problem, self._penalty, self.gram_dtype)
+        self._solution: Any = Solution(summary, problem, self._penalty, dtype)
 
     def _final_targets(self, y: Any, summary: Summary) -> Float64Array:
         """Return the targets of the model, shape (n_rows, n_outputs)."""
@@ -566,16 +724,16 @@ class QuadratureModel(VersionedState):
         transform = self._transform(summary)
         if transform is None:
             return targets
-        return np.asarray(np.einsum("ij,jk->ik", targets, transform[:-1]) + transform[-1])
+        return np.asarray(targets @ sparse.csr_array(transform[:-1]) + transform[-1])
 
     def _once_more(
-        self, source: Source, summary: Summary
+        self, source: Source, summary: Summary, dtype: str
     ) -> Iterator[tuple[Array, Float64Array, Any]]:
         """Yield features, targets and weights of all rows."""
         for block in source.blocks(rows_per_block(self.features_.n_components_, np.float64)):
             Z = self.features_._written(block.X)
-            targets = self._final_targets(block.y, summary)
-            yield Z, targets, self._all_weights(block.y, block.weights)
+            Z = Z.astype(np.float64, copy=False) if dtype == "float64" else Z
+            yield Z, self._final_targets(block.y, summary), block.weights
 
     def _fit_iteratively(
         self, source: Source, first: Block, checkpoint: Checkpoint, state: dict[str, Any] | None
@@ -586,6 +744,12 @@ class QuadratureModel(VersionedState):
             for block in source.tables:
                 summary = self._prepared(summary, block)
         self._describe(summary)
+        if checkpoint.path is not None:
+            for block in source.tables:
+                checkpoint.add(block)
+            checkpoint.check_resumed()
+            if state is None:
+                checkpoint.begin({**self._kept_map(), "iteration": None})
         self._iterate(self._system(source.tables, summary), first.X.dtype, checkpoint, state)
         self._unshift(summary)
 
@@ -600,7 +764,7 @@ class QuadratureModel(VersionedState):
             FeatureProducts(self.features_),
             lambda: tables,
             lambda block: self._final_targets(block.y, summary) - shift,
-            lambda block: self._all_weights(block.y, block.weights),
+            lambda block: block.weights,
         )
 
     def _unshift(self, summary: Summary) -> None:
@@ -622,8 +786,10 @@ class QuadratureModel(VersionedState):
             current = conjugate.begin(equations.multiply, equations.right, alpha, precision, rng)
         max_iter = MAX_ITER if self.max_iter is None else self.max_iter
 
+        kept_map = self._kept_map()
+
         def after_step(step: conjugate.State) -> None:
-            checkpoint.offer({"features": self.features_, "iteration": step})
+            checkpoint.offer({**kept_map, "iteration": step})
             if self.verbose:
                 print(
                     f"step {step.n_iter}: fitted values are right to {step.errors[-1]:.2g}",
@@ -656,41 +822,57 @@ class QuadratureModel(VersionedState):
     def _partial_fit(self: Self, X: Any, y: Any, sample_weight: Any, **start: Any) -> Self:
         """Add rows to those seen so far."""
         self._check_parameters()
-        if self.solver == "cg":
-            raise ValueError(
-                "solver='cg' goes over all rows many times, and partial_fit has only some of them: "
-                "use solver='normal' or 'auto'."
-            )
-        if self._penalty.criterion == "loo":
-            raise ValueError(
-                "alpha='loo' goes over all rows a second time, and partial_fit has only some of "
-                "them: use alpha='gcv' or 'evidence'."
-            )
+        with changing(self):
+            return self._add(X, y, sample_weight, **start)
+
+    def _add(self: Self, X: Any, y: Any, sample_weight: Any, **start: Any) -> Self:
+        """Add rows while no other thread changes the model."""
         draft = copy.copy(self) if hasattr(self, "features_") else self._blank()
         if isinstance(getattr(self, "_solution", None), IterativeSolution):
             raise ValueError(
                 "the model was fitted with solver='cg', which keeps nothing that rows could be "
                 "added to: fit it with solver='normal'."
             )
-        block = draft._validated(X, y, sample_weight)
+        block = draft._weighted(draft._validated(X, y, sample_weight))
+        dtype = self.gram_dtype
         if hasattr(draft, "features_"):
+            draft._check_same_parameters()
             summary = draft._solution.summary
+            # Products in float32 that were added to others in float64 have spoiled those.
+            dtype = dtype if draft._solution.dtype == "float64" else "float32"
         else:
             draft.features_ = draft._fitted_features(block)
+            draft._fitted_with = draft._parameters_of_all_rows()
             summary = draft._start(block, draft.features_.n_components_, **start)
+        size = rows_per_block(len(summary.moments.products), self.gram_dtype)
         source = Source([block], block.X.shape[0], repeatable=True)
-        width = len(summary.moments.products)
         # Neither an error nor an interrupt may leave a part of the batch behind.
-        if block.X.shape[0] <= rows_per_block(width, self.gram_dtype):
-            summary = draft._summed(source, summary.copied(), 0, lambda *_: None)
+        if block.X.shape[0] <= size:
+            summary = draft._summed(source.blocks(size), summary.copied(), self.gram_dtype)
         else:
             summary = draft._prepared(summary, block)
             part = draft._start(block, draft.features_.n_components_, **start)
-            summary = summary.merged(draft._summed(source, part, 0, lambda *_: None))
-        draft._adopt(summary)
+            part = draft._summed(source.blocks(size), part, self.gram_dtype)
+            summary = summary.merged(part)
+        draft._adopt(summary, dtype)
         self.__dict__ = draft.__dict__
         return self
 
+    def _reason_against_adding(self) -> str | None:
+        """Return why rows cannot be added to others with these parameters, if they cannot."""
+        if self.solver == "cg":
+            return (
+                "solver='cg' goes over all rows many times: use solver='normal' or 'auto' to add "
+                "rows."
+            )
+        if isinstance(self.alpha, str) and self.alpha == "loo":
+            return (
+                "alpha='loo' goes over all rows a second time: use alpha='gcv' or 'evidence' to "
+                "add rows."
+            )
+        return None
+
+    @available_if(can_add_rows)
     def merge(self: Self, other: Any) -> Self:
         """Add the rows of another model, fitted elsewhere with the same map.
 
@@ -704,17 +886,18 @@ class QuadratureModel(VersionedState):
         object
             This model, as if it had been fitted to the rows of both.
         """
+        with changing(self):
+            return self._merge(other)
+
+    def _merge(self: Self, other: Any) -> Self:
+        """Add the rows of another model while no other thread changes this one."""
         check_is_fitted(self)
         if type(other) is not type(self):
             raise TypeError(
                 f"other={check.one_line(other)} is not valid: give a fitted {type(self).__name__}."
             )
+        other = snapshot(other)
         check_is_fitted(other)
-        if self._penalty.criterion == "loo":
-            raise ValueError(
-                "alpha='loo' goes over all rows a second time, and merge has none of them: use "
-                "alpha='gcv' or 'evidence'."
-            )
         for name, model in (("this model", self), ("the other model", other)):
             if isinstance(model._solution, IterativeSolution):
                 raise ValueError(
@@ -729,7 +912,9 @@ class QuadratureModel(VersionedState):
             )
         check_same_names(self, other, "the other model")
         draft = copy.copy(self)  # replaced as a whole, even if this is interrupted
-        draft._adopt(self._solution.summary.merged(other._solution.summary))
+        dtypes = (self._solution.dtype, other._solution.dtype)
+        dtype = "float64" if dtypes == ("float64", "float64") else "float32"
+        draft._adopt(self._solution.summary.merged(other._solution.summary), dtype)
         self.__dict__ = draft.__dict__
         return self
 
@@ -748,12 +933,20 @@ class QuadratureModel(VersionedState):
         )
         return check.without_duplicates(X)
 
-    def _decisions(self, X: Any) -> Array:
+    def _decisions(self, X: Any) -> Float64Array:
         """Return the values of the outputs at validated rows, shape (n_rows, n_outputs)."""
-        solution = self._solution  # as a whole: another thread may be adding rows
-        found = FeatureProducts(self.features_).multiply(X, solution.coefficients)
-        found += solution.intercept.astype(found.dtype)
-        return found
+        solution = self._solution
+        return self._multiplied(X, solution.coefficients) + solution.intercept
+
+    def _multiplied(self, X: Any, coefficients: Float64Array) -> Float64Array:
+        """Return the features of validated rows times coefficients, which may be of any size."""
+        largest = np.abs(coefficients).max(axis=0, initial=0.0)
+        if not np.isfinite(largest).all():
+            raise ValueError("coefficients are beyond the range of numbers: rescale y.")
+        # Within the range of float32, in units that are powers of two.
+        units = np.ldexp(1.0, np.frexp(largest)[1])
+        found = FeatureProducts(self.features_).multiply(X, coefficients / units)
+        return np.asarray(found * units)
 
     def _posterior(self, what: str) -> Posterior:
         """Return the posterior, if the solver knows one."""
@@ -767,6 +960,7 @@ class QuadratureModel(VersionedState):
         return found
 
     @property
+    @on_snapshot
     def alpha_(self) -> float:
         """The penalty that was used."""
         check_is_fitted(self)
@@ -774,16 +968,27 @@ class QuadratureModel(VersionedState):
         return alpha
 
     @property
+    @on_snapshot
     def path_(self) -> AlphaPath | None:
         """The alphas that were tried and what speaks for them; None for a single one."""
         return self._posterior("path_").path
 
     @property
+    @on_snapshot
     def log_marginal_likelihood_(self) -> float:
         """The log evidence at ``alpha_``, signal variances profiled out, summed over outputs."""
         return self._posterior("log_marginal_likelihood_").log_evidence
 
     @property
+    @on_snapshot
+    def gram_dtype_(self) -> str:
+        """The dtype in which products of features were computed."""
+        self._posterior("gram_dtype_")
+        dtype: str = self._solution.dtype
+        return dtype
+
+    @property
+    @on_snapshot
     def n_iter_(self) -> int:
         """How many steps conjugate gradients took; 1 for ``solver="normal"``."""
         check_is_fitted(self)
@@ -791,6 +996,7 @@ class QuadratureModel(VersionedState):
         return n_iter
 
     @property
+    @on_snapshot
     def solver_error_(self) -> float:
         """How far fitted values may be off, relative to the targets; 0 for ``solver="normal"``."""
         check_is_fitted(self)

@@ -10,9 +10,9 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-# In which format this version pickles. Format 0 are pickles from before they were numbered: their
-# attributes are those of format 1, if they are all there.
-FORMAT = 1
+# The format in which this version pickles. Format 0 are pickles from before they were numbered:
+# their attributes are those of format 1, if they are all there.
+FORMAT = 2
 
 FORMAT_KEY = "_quadfeat_format"
 VERSION_KEY = "_quadfeat_version"
@@ -46,7 +46,12 @@ class VersionedState(BaseEstimator):
                     f"this {name} was pickled by an early version of quadfeat and has no "
                     f"{', '.join(missing)}: fit it again."
                 )
+        if found < FORMAT:
+            self._upgrade(state)
         super().__setstate__(state)
+
+    def _upgrade(self, state: dict[str, Any]) -> None:
+        """Bring the attributes of an older format up to date."""
 
 
 def _unknown(name: str, found: Any, version: Any) -> str:

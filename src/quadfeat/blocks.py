@@ -58,16 +58,21 @@ class Source:
             self.tables = itertools.chain([first], tables)
         return first
 
-    def blocks(self, rows_per_block: int, n_done: int = 0) -> Iterator[Block]:
-        """Yield the blocks behind the first ``n_done`` rows, which end one of them."""
+    def blocks(
+        self, rows_per_block: int, n_done: int = 0, passed: Callable[[Block], Any] | None = None
+    ) -> Iterator[Block]:
+        """Yield the blocks behind the first ``n_done`` rows, which are handed to ``passed``."""
         seen = 0
         for table in self.tables:
             n_rows = table.X.shape[0]
-            if seen + n_rows > n_done:
-                # Even ones, so that none is so small that it is not worth it.
-                for rows in gen_even_slices(n_rows, max(1, -(-n_rows // rows_per_block))):
-                    if seen + rows.stop > n_done:
-                        yield table.part(rows)
+            # Even ones, so that none is so small that it is not worth it.
+            for rows in gen_even_slices(n_rows, max(1, -(-n_rows // rows_per_block))):
+                # A table may have been cut elsewhere when those rows were done.
+                cut = min(max(n_done - seen, rows.start), rows.stop)
+                if cut > rows.start and passed is not None:
+                    passed(table.part(slice(rows.start, cut)))
+                if cut < rows.stop:
+                    yield table.part(slice(cut, rows.stop))
             seen += n_rows
         if seen < n_done:
             raise ValueError(

@@ -1,4 +1,8 @@
-"""Work that survives the death of its process: its state in a file, now and then."""
+"""Work that survives the death of its process: its state in a file, now and then.
+
+A file has the format of :func:`quadfeat.save`: numbers and no code, with a checksum. It belongs to
+the rows that the work has consumed, of which it keeps a hash.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from quadfeat._files import PRIVATE, atomic_write, remove_drafts
-from quadfeat._pickles import FORMAT
+from quadfeat import _validation as check
+from quadfeat._files import PRIVATE, remove_orphans
+from quadfeat.blocks import Block
 
 # Seconds between two files at least, and how much longer than writing one they are apart.
 SECONDS = 10.0
@@ -46,6 +51,62 @@ def described(value: Any) -> str:
     return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))
 
 
+class RowHash:
+    """A hash of rows, targets and weights in their order, however they are cut into blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat.blocks import Block
+    >>> rows = Block(np.arange(6.0).reshape(3, 2), np.arange(3.0), None)
+    >>> whole, parts, other = RowHash(), RowHash(), RowHash()
+    >>> whole.add(rows)
+    >>> for part in (slice(0, 1), slice(1, 3)):
+    ...     parts.add(rows.part(part))
+    >>> other.add(rows.part(slice(None, None, -1)))
+    >>> whole.digest() == parts.digest(), whole.digest() == other.digest()
+    (True, False)
+    """
+
+    def __init__(self) -> None:
+        # Each part has a hash of its own, so that it does not matter where blocks end.
+        self._parts: dict[str, Any] = {}
+
+    def add(self, block: Block) -> None:
+        """Add rows that were validated."""
+        X = block.X
+        if sparse.issparse(X):
+            self._update("lengths", np.diff(X.indptr).astype(np.int64))
+            self._update("places", X.indices.astype(np.int64))
+            self._update("entries", X.data)
+        else:
+            self._update("rows", X)
+        self._update("targets", _hashable(block.y))
+        if block.weights is not None:
+            self._update("weights", block.weights)
+
+    def _update(self, name: str, values: Any) -> None:
+        name = f"{name} {values.dtype.str} {values.shape[1:]}"
+        part = self._parts.setdefault(name, hashlib.blake2b(digest_size=32))
+        part.update(np.ascontiguousarray(values).view(np.uint8).data)
+
+    def digest(self) -> str:
+        """Return the hash of all rows so far."""
+        whole = hashlib.blake2b(digest_size=32)
+        for name, part in sorted(self._parts.items()):
+            whole.update(name.encode() + part.digest())
+        return whole.hexdigest()
+
+
+def _hashable(y: Any) -> Any:
+    """Return targets as bytes that do not depend on the rows beside them."""
+    if y.dtype.kind not in "OSU":
+        return y
+    # A dtype of strings is as wide as the longest of them.
+    texts = [str(label).encode(errors="surrogatepass") for label in y.tolist()]
+    return np.frombuffer(b"".join(b"%d:%b" % (len(text), text) for text in texts), np.uint8)
+
+
 class Checkpoint:
     """A file that holds the state of unfinished work; nothing is written for no path.
 
@@ -53,48 +114,85 @@ class Checkpoint:
     ----------
     path : str, path or None
     identity : dict
-        What the work is: a file about other work is refused.
+        What the work is, apart from its rows: a file about other work is rejected.
     """
 
     def __init__(self, path: Any, identity: dict[str, Any]) -> None:
         self.path = None if path is None else Path(os.fspath(path))
-        # What is kept of unfinished work is no fitted object that would tell its format itself.
-        self.identity = {"format": FORMAT} | identity
+        self.identity = identity
+        self._rows = RowHash()
+        self._expected: str | None = None
         self._due = time.monotonic() + SECONDS
 
     def load(self) -> Any:
         """Return the state of an earlier process, or None if there is none."""
         if self.path is None or not self.path.exists():
             return None
-        try:
-            kept = joblib.load(self.path)
-            identity, state = kept["identity"], kept["state"]
-        except Exception as error:  # whatever unpickling foreign bytes may raise
-            raise ValueError(
-                f"checkpoint={str(self.path)!r} cannot be read as the state of a fit ({error}): "
-                "delete the file, or give another path."
-            ) from error
+        from quadfeat.persistence import read_checkpoint
+
+        kept = read_checkpoint(self.path)
         for name, value in self.identity.items():
-            if identity.get(name) != value:
+            if kept["identity"].get(name) != value:
                 raise ValueError(
                     f"checkpoint={str(self.path)!r} belongs to another fit, whose {name} is "
-                    f"{identity.get(name)!r} and not {value!r}: delete the file, or give another "
-                    "path."
+                    f"{check.one_line(kept['identity'].get(name))} and not "
+                    f"{check.one_line(value)}: delete the file, or give another path."
                 )
-        return state
+        self._expected = kept["rows"]
+        return kept["state"]
 
-    def offer(self, state: Any) -> None:
-        """Write the state, if the last file is old enough."""
-        if self.path is not None and time.monotonic() >= self._due:
-            self.save(state)
-
-    def save(self, state: Any) -> None:
-        """Write the state: as a whole, or not at all."""
+    def begin(self, state: Any) -> None:
+        """Write a first state, so that a path that cannot be written fails before any work."""
         if self.path is None:
             return
+        remove_orphans(self.path)
+        try:
+            self._write(state)
+        except OSError as error:
+            raise OSError(
+                f"checkpoint={str(self.path)!r} cannot be written: {error.strerror or error}. "
+                "Give a path in a folder that you can write to."
+            ) from error
+
+    def restart(self) -> None:
+        """Go over the rows from the beginning, for other work."""
+        self._rows = RowHash()
+
+    def add(self, block: Block) -> None:
+        """Take note of rows that have been consumed."""
+        if self.path is not None:
+            self._rows.add(block)
+
+    def check_resumed(self) -> None:
+        """Raise an error unless the rows so far are those that the loaded state has consumed."""
+        expected, self._expected = self._expected, None
+        if expected is not None and expected != self._rows.digest():
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} belongs to a fit to other data: rows, targets or "
+                "weights differ, or come in another order. Give the same data, delete the file, or "
+                "give another path."
+            )
+
+    def offer(self, state: Any) -> None:
+        """Write the state, if the last file is old enough; warn if that fails."""
+        if self.path is None or time.monotonic() < self._due:
+            return
+        try:
+            self._write(state)
+        except OSError as error:
+            self._due = time.monotonic() + SECONDS
+            check.warn_user(
+                f"checkpoint={str(self.path)!r} could not be written ({error.strerror or error}): "
+                "the fit goes on, and a restart would resume from the last file that was written."
+            )
+
+    def _write(self, state: Any) -> None:
+        from quadfeat.persistence import write_checkpoint
+
+        assert self.path is not None
         started = time.monotonic()
-        with atomic_write(self.path, PRIVATE) as file:
-            joblib.dump({"identity": self.identity, "state": state}, file)
+        kept = {"identity": self.identity, "rows": self._rows.digest(), "state": state}
+        write_checkpoint(kept, self.path, PRIVATE)
         now = time.monotonic()
         self._due = now + max(SECONDS, TIMES_AS_LONG * (now - started))
 
@@ -102,4 +200,4 @@ class Checkpoint:
         """Remove the file of work that is finished."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
-            remove_drafts(self.path)
+            remove_orphans(self.path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -22,6 +24,10 @@ app.add_typer(data_app, name="data")
 
 def main() -> None:
     """Run the command; bad input is one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A character that the terminal's encoding lacks must not stop the command.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(standalone_mode=True)
     except CommandError as error:

@@ -43,6 +43,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
+from quadfeat._fitted import snapshot
 from quadfeat._lazy import cached_property
 from quadfeat._model import Coefficients, QuadratureModel
 from quadfeat._random import restored
@@ -51,13 +52,13 @@ from quadfeat.blocks import Block, Source, is_dask
 from quadfeat.checkpoints import Checkpoint
 from quadfeat.features import QuadratureFeatures
 from quadfeat.kernels import Kernel, Spread, as_kernel
-from quadfeat.moments import Moments
+from quadfeat.moments import Moments, rows_per_block
 from quadfeat.nodes import Nodes
 from quadfeat.posterior import Spectral
 from quadfeat.progress import Progress
 from quadfeat.sampling import RowSample
 from quadfeat.selection import N_ROWS
-from quadfeat.summaries import Summary, amounts_of
+from quadfeat.summaries import Summary, amounts_of, class_indices
 from quadfeat.systems import System, sum_pairs
 
 Model = TypeVar("Model", bound=QuadratureModel)
@@ -332,9 +333,14 @@ class Outputs:
         summary = self.summary.merged(other.summary)
         if self.labels is None:
             return Outputs(summary)
-        labels = np.concatenate([self.labels, other.labels])
-        weights = np.concatenate([self.amounts, other.amounts])
-        return Outputs(summary, *amounts_of(labels, weights))
+        classes = summary.classes
+        assert classes is not None
+        amounts = np.zeros(len(classes))
+        for one in (self, other):
+            assert one.labels is not None
+            assert one.amounts is not None
+            amounts[class_indices(one.labels, classes)] += one.amounts
+        return Outputs(summary, classes, amounts)
 
 
 def _block(X: Any, y: Any, weights: Any, model: QuadratureModel) -> Block | None:
@@ -347,7 +353,7 @@ def _block(X: Any, y: Any, weights: Any, model: QuadratureModel) -> Block | None
                 f"{values.shape[0]}: take both from one data frame, or give arrays of the same "
                 "chunks."
             )
-    return model._validated(X, y, weights, part=True) if n_rows else None
+    return model._weighted(model._validated(X, y, weights, part=True)) if n_rows else None
 
 
 def survey_rows(X: Any, y: Any, weights: Any, features: QuadratureFeatures) -> Survey | None:
@@ -388,14 +394,15 @@ def telling_rows(
     return None if block is None else model._telling_rows(block, summary)
 
 
-def summarise(X: Any, y: Any, weights: Any, parcel: Parcel) -> Summary | None:
-    """Return the summary of a block."""
+def summarise(X: Any, y: Any, weights: Any, parcel: Parcel, dtype: str) -> Summary | None:
+    """Return the summary of a block, with products of features in a dtype."""
     model = parcel.model
     block = _block(X, y, weights, model)
     if block is None:
         return None
     start = model._start(block, model.features_.n_components_)
-    summary: Summary = model._summed(_source(block), start, 0, lambda *_: None)
+    size = rows_per_block(len(start.moments.products), dtype)
+    summary: Summary = model._summed(_source(block).blocks(size), start, dtype)
     return summary
 
 
@@ -407,13 +414,14 @@ def leave_one_out(
     summary: Summary,
     spectral: Spectral,
     alphas: Float64Array,
+    dtype: str,
 ) -> Float64Array | None:
     """Return the part of a block in the errors of rows left out."""
     model = parcel.model
     block = _block(X, y, weights, model)
     if block is None:
         return None
-    return spectral.leave_one_out(alphas, model._once_more(_source(block), summary))
+    return spectral.leave_one_out(alphas, model._once_more(_source(block), summary, dtype))
 
 
 def border_products(
@@ -550,16 +558,18 @@ def _fit_map_of(draft: QuadratureModel, table: Table) -> Outputs | None:
     balanced = getattr(draft, "class_weight", None) == "balanced"
     kernel = as_kernel(draft.kernel if features is None else features.kernel)
     parcel = Parcel(None, draft)
+    outputs: Outputs | None = None
+    if balanced:  # all else depends on the weights of classes
+        outputs = computed(table.total(look_at_targets, Outputs.merged, parcel))[0]
+        draft._balance(outputs.labels, outputs.amounts)
+        parcel = Parcel(None, draft)
     totals = {}
     if not fitted:
         totals["survey"] = table.total(survey_block, Survey.merged, parcel)
-    if balanced or draft.lengthscales is not None:
+    if outputs is None and draft.lengthscales is not None:
         totals["outputs"] = table.total(look_at_targets, Outputs.merged, parcel)
     found = dict(zip(totals, computed(*totals.values()), strict=True))
-    outputs: Outputs | None = found.get("outputs")
-    if balanced:
-        assert outputs is not None
-        draft._balance(Block(None, outputs.labels, outputs.amounts))
+    outputs = found.get("outputs", outputs)
     if not fitted:
         survey = found["survey"]
         if draft.lengthscales is not None:
@@ -573,30 +583,35 @@ def _fit_map_of(draft: QuadratureModel, table: Table) -> Outputs | None:
         features = _fitted(features, kernel, unnamed, survey)
     assert features is not None
     draft.features_ = features
+    draft._fitted_with = draft._parameters_of_all_rows()
     return outputs
 
 
 def _fit_normal(draft: QuadratureModel, table: Table, parcel: Parcel) -> None:
     """Sum up the rows, then solve the normal equations."""
+    _sum_up(draft, table, parcel, draft.gram_dtype)
+    if draft._needs_precision():
+        _sum_up(draft, table, parcel, "float64")
+    draft._solution.coefficients  # noqa: B018  # errors and warnings belong into fit
+
+
+def _sum_up(draft: QuadratureModel, table: Table, parcel: Parcel, dtype: str) -> None:
+    """Give a model the summary of all rows, with products of features in a dtype."""
     progress = Progress(bool(draft.verbose), "fit")
-    summary: Summary = computed(table.total(summarise, Summary.merged, parcel))[0]
+    summary: Summary = computed(table.total(summarise, Summary.merged, parcel, dtype))[0]
     progress.add(summary.moments.n_rows)
     progress.finish()
     check.check_any_weight(summary.moments.weight)
-    draft._adopt(summary)
-    solution, penalty = draft._solution, draft._penalty
-    if penalty.criterion == "loo" and penalty.alpha is None:
-        targets = replace(summary, moments=Moments.empty(0, summary.moments.shift), rows=None)
+    targets = replace(summary, moments=Moments.empty(0, summary.moments.shift), rows=None)
 
-        def left_out(spectral: Spectral, alphas: Float64Array) -> Float64Array:
-            # The matrix of the system is no more.
-            light = replace(spectral, system=replace(spectral.system, matrix=np.empty((0, 0))))
-            total = table.total(leave_one_out, operator.add, parcel, targets, light, alphas)
-            errors: Float64Array = computed(total)[0]
-            return errors
+    def left_out(spectral: Spectral, alphas: Float64Array) -> Float64Array:
+        # The matrix of the system is no more.
+        light = replace(spectral, system=replace(spectral.system, matrix=np.empty((0, 0))))
+        total = table.total(leave_one_out, operator.add, parcel, targets, light, alphas, dtype)
+        errors: Float64Array = computed(total)[0]
+        return errors
 
-        solution.posterior = solution.solve(left_out)
-    solution.coefficients  # noqa: B018  # errors belong into fit
+    draft._settle(summary, dtype, left_out)
 
 
 # Features and predictions.
@@ -614,13 +629,14 @@ def predict(model: QuadratureModel, X: Any, *, return_std: bool = False) -> Any:
     For deviations a matrix of ``n_components ** 2`` numbers is sent to each worker.
     """
     check_is_fitted(model)
+    model = snapshot(model)
     n_outputs = len(model._solution.intercept)
     shape = () if model._one_output else (n_outputs,)
     if not return_std:
         return _predicted(model, "predict", X, shape)
-    model._posterior("return_std").intercept  # noqa: B018  # errors belong here
+    model._posterior("return_std").checked_noise_variance()  # errors belong here
     parcel = Parcel(model.features_, model)
-    both = _mapped(_mean_and_deviation, model, parcel, X, (2, *shape))
+    both = _mapped(_mean_and_deviation, model, parcel, X, (2, *shape), np.float64)
     return both[:, 0], both[:, 1]
 
 
@@ -641,7 +657,7 @@ def _predicted(
     method: str,
     X: Any,
     shape: tuple[int, ...],
-    dtype: Any = None,
+    dtype: Any = np.float64,
     temperature: float | None = None,
 ) -> Any:
     """Return what a method of a model returns, from no more of it than that takes."""

@@ -25,6 +25,7 @@ from quadfeat._core import (
     largest_magnitude,
     n_threads,
 )
+from quadfeat._fitted import changing, on_snapshot, snapshot
 from quadfeat._pickles import VersionedState
 from quadfeat._random import child, generator
 from quadfeat._validation import Array
@@ -228,13 +229,15 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         if is_dask(X):
             from quadfeat import distributed
 
-            return distributed.fit_map(self, X, sample_weight)
+            with changing(self):
+                return distributed.fit_map(self, X, sample_weight)
         sample_weight = to_numpy(sample_weight, "sample_weight")
         table = check.check_matrix(X, "X", estimator=self)
         weights = None if sample_weight is None else check.check_weights(sample_weight, table)
         kernel = as_kernel(self.kernel).resolve_on(table, weights)
         present = table if weights is None or weights.all() else table[weights > 0]
-        return self._fit_on(X, kernel, present, lambda: RowSample.of(table, N_ROWS, weights))
+        with changing(self):
+            return self._fit_on(X, kernel, present, lambda: RowSample.of(table, N_ROWS, weights))
 
     def _fit_on(
         self, X: Any, kernel: Kernel, table: Any, sample: Callable[[], RowSample]
@@ -349,6 +352,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         )
 
     @follows_input
+    @on_snapshot
     def transform(self, X: Any) -> Any:
         """Return the features.
 
@@ -369,6 +373,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         return self._features(X)
 
     @follows_input
+    @on_snapshot
     def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
         """Return the rule's estimate of the Gram matrix.
 
@@ -392,6 +397,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         gram += self.nodes_.origin_correction(self.kernel_)
         return check.check_range(gram, self.kernel_)
 
+    @on_snapshot
     def kernel_error(
         self,
         X: Any,
@@ -470,6 +476,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         n_pairs = int(np.clip(affordable, *PAIRS_AT_FIT))
         return self._kernel_error(X, norm="frobenius", n_pairs=n_pairs, confidence=0.95, rng=rng)
 
+    @on_snapshot
     def fingerprint(self) -> str:
         """Return a text that is the same for maps with the same features, and only for them.
 
@@ -679,6 +686,7 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
         raise TypeError(f"features={features!r} is not valid: give a fitted QuadratureFeatures.")
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out is a {type(out).__name__}: give a numpy.ndarray.")
+    features = snapshot(features)
     X = features._validated(X)
     expected = (X.shape[0], features._n_features_out)
     if out.shape != expected or out.dtype != X.dtype:

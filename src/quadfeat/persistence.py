@@ -20,6 +20,7 @@ import json
 import math
 import os
 import re
+import struct
 import zipfile
 from pathlib import Path
 from typing import IO, Any
@@ -27,25 +28,43 @@ from typing import IO, Any
 import numpy as np
 
 from quadfeat import _validation as check
-from quadfeat._consistency import check_fitted
+from quadfeat._consistency import check_fitted, check_state
 from quadfeat._encoding import MODELS, Decoder, Encoder
-from quadfeat._files import atomic_write
+from quadfeat._files import USUAL, atomic_write
+from quadfeat._fitted import snapshot
 from quadfeat._validation import Array
 
 __all__ = ["load", "save"]
 
-# In which format files are written. It goes up when older versions could not read them.
-FORMAT = 1
+# The format in which files are written. It goes up when older versions could not read them.
+FORMAT = 2
+# The formats that can be read; checkpoints only in their own.
+READABLE = {"model": (1, FORMAT), "checkpoint": (FORMAT,)}
 
 TREE = "model.json"
+# Bytes of the tree at most: of names, parameters and candidates even wide tables have far fewer.
+LARGEST_TREE = 2**26
 DIGEST_LENGTH = 64
 COMMENT = re.compile(
-    rb"quadfeat model, format (\d{1,9}), version (\S{1,64}), sha256 ([0-9a-f]{64})\Z"
+    rb"quadfeat (model|checkpoint), format (\d{1,9}), version (\S{1,64}), "
+    rb"sha256 ([0-9a-f]{64})\Z"
 )
 LONGEST_COMMENT = 256
 
 # Bytes that are hashed at once.
 CHUNK = 2**20
+
+# Pickles, which quadfeat 0.1.0 wrote as checkpoints, begin like this.
+PICKLE = b"\x80"
+
+# A member of an archive: a header with the lengths of its name and of an extra field, then both,
+# the bytes themselves and, if this flag is set, a descriptor, which is longer if the extra field
+# says that sizes have 64 bits.
+HEADER = struct.Struct("<4s2xH18x2H")
+SIGNATURE = b"PK\x03\x04"
+HAS_DESCRIPTOR = 0x08
+OF_64_BITS = b"\x01\x00"
+DESCRIPTOR = {True: 24, False: 16}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -66,8 +85,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Notes
     -----
     A function of your own (``PointwiseNonlinear``) or a kernel or rule of a class of your own is
-    code, and cannot be saved; a pickle can hold it. What metadata routing was asked for
-    (``set_fit_request``) is not saved.
+    code, and cannot be saved; a pickle can hold it. Metadata requests (``set_fit_request``) and
+    the path of a ``checkpoint`` are not saved.
 
     The file of a fitted classifier holds up to 2048 of the rows it was fitted to, by which
     probabilities are calibrated.
@@ -92,6 +111,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             f"{names[-1]}, such as a step of a pipeline."
         )
     path = _checked_path(path)
+    model = snapshot(model)
     encoder = Encoder()
     tree = encoder.encode(model, type(model).__name__)
     try:
@@ -99,18 +119,40 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     except ValueError as error:
         raise ValueError(f"the {type(model).__name__} cannot be saved: {error}.") from error
     try:
-        _write(path, tree, encoder.arrays)
+        _write(path, tree, encoder.arrays, "model", USUAL)
     except OSError as error:
         raise OSError(
             f"path={str(path)!r} cannot be written: {error.strerror or error}."
         ) from error
 
 
-def _write(path: Path, tree: Any, arrays: dict[str, Array]) -> None:
+def reason_against_saving(model: Any) -> str | None:
+    """Return why a fitted map cannot be saved, or None if it can."""
+    try:
+        Encoder().encode(model, type(model).__name__)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def write_checkpoint(kept: dict[str, Any], path: Path, mode: int) -> None:
+    """Write the state of a fit; see ``quadfeat.checkpoints``."""
+    encoder = Encoder()
+    tree = encoder.encode(kept, "checkpoint")
+    _write(path, tree, encoder.arrays, "checkpoint", mode)
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return the state of a fit, after checks that it is whole and fits together."""
+    kept: dict[str, Any] = _loaded(path, "checkpoint", "delete the file, or give another path")
+    return kept
+
+
+def _write(path: Path, tree: Any, arrays: dict[str, Array], kind: str, mode: int) -> None:
     """Write a file as a whole or not at all."""
     from quadfeat import __version__
 
-    with atomic_write(path) as file:
+    with atomic_write(path, mode) as file:
         digesting = _Digesting(file)
         with zipfile.ZipFile(digesting, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
             archive.writestr(_member(TREE), json.dumps(tree, allow_nan=False, indent=1))
@@ -118,7 +160,7 @@ def _write(path: Path, tree: Any, arrays: dict[str, Array]) -> None:
                 with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
             archive.comment = (
-                f"quadfeat model, format {FORMAT}, version {__version__}, sha256 "
+                f"quadfeat {kind}, format {FORMAT}, version {__version__}, sha256 "
             ).encode() + b"0" * DIGEST_LENGTH
         digesting.finish()
 
@@ -148,20 +190,30 @@ def load(path: str | os.PathLike[str]) -> Any:
     --------
     save : Where there is an example.
     """
-    path = _checked_path(path)
+    return _loaded(_checked_path(path), "model")
+
+
+def _loaded(path: Path, kind: str, way_out: str = "") -> Any:
+    """Return what is in a file of a kind, or raise a ValueError that says why not."""
+
+    def refusal(reason: str) -> ValueError:
+        name = "path" if kind == "model" else "checkpoint"
+        end = f": {way_out}" if way_out else ""
+        return ValueError(f"{name}={str(path)!r} cannot be loaded: {reason.rstrip('.')}{end}.")
+
     try:
         with path.open("rb") as file:
-            _check_whole(file)
-            return _read(file)
+            found_format = _check_whole(file, kind)
+            return _read(file, kind, found_format)
     except OSError as error:
-        raise _refusal(path, error.strerror or str(error)) from error
+        raise refusal(error.strerror or str(error)) from error
     except _NotRead as error:
-        raise _refusal(path, str(error)) from error
+        raise refusal(str(error)) from error
     except MemoryError:  # arrays are no larger than the file, which may be right
         raise
     except Exception as error:  # whatever it is that a forged file leads to
         reason = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise _refusal(path, f"it is not as quadfeat.save writes it ({reason})") from error
+        raise refusal(f"it is not as quadfeat writes it ({reason})") from error
 
 
 class _NotRead(Exception):
@@ -206,66 +258,102 @@ def _checked_path(path: Any) -> Path:
     return Path(path)
 
 
-def _refusal(path: Path, reason: str) -> ValueError:
-    return ValueError(f"path={str(path)!r} cannot be loaded: {reason.rstrip('.')}.")
+def _check_whole(file: IO[bytes], kind: str) -> int:
+    """Check that a file is of a format that is known here, and as it was written.
 
-
-def _check_whole(file: IO[bytes]) -> None:
-    """Check that a file is of a format that is known here, and as it was written."""
+    Returns the format.
+    """
     from quadfeat import __version__
 
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - LONGEST_COMMENT))
     found = COMMENT.search(file.read())
+    file.seek(0)
+    start = file.read(len(SIGNATURE))
     if found is None:
-        file.seek(0)
         if size == 0:
             raise _NotRead("it is empty")
-        if file.read(4) != b"PK\x03\x04":
-            raise _NotRead("it is no file that quadfeat.save has written")
-        raise _NotRead("it was not written by quadfeat.save, or it is not whole")
-    found_format, version = int(found[1]), found[2].decode(errors="replace")
+        if start.startswith(PICKLE) and kind == "checkpoint":
+            raise _NotRead(
+                "it is a pickle, as quadfeat 0.1.0 wrote checkpoints, and a pickle can run code"
+            )
+        if start != SIGNATURE:
+            raise _NotRead("it is no file that quadfeat has written")
+        raise _NotRead("it was not written by quadfeat, or it is not whole")
+    found_kind, found_format = found[1].decode(), int(found[2])
+    version = found[3].decode(errors="replace")
+    if found_kind != kind:
+        raise _NotRead(f"it is a {found_kind}, not a {kind}")
     digest, left = hashlib.sha256(), size - DIGEST_LENGTH
     file.seek(0)
     while chunk := file.read(min(CHUNK, left)):
         digest.update(chunk)
         left -= len(chunk)
-    if digest.hexdigest().encode() != found[3]:
-        raise _NotRead("its bytes are not those that were written: get it anew from where it is")
-    if found_format != FORMAT:
+    if digest.hexdigest().encode() != found[4]:
+        raise _NotRead("its checksum does not match: the file is corrupt. Copy it again")
+    if found_format not in READABLE[kind]:
         raise _NotRead(
             f"it was written by quadfeat {version} in format {found_format}, and quadfeat "
             f"{__version__} reads format {FORMAT}: install quadfeat>={version}"
         )
+    return found_format
 
 
-def _read(file: IO[bytes]) -> Any:
-    """Return the model in a file that is whole."""
+def _read(file: IO[bytes], kind: str, found_format: int) -> Any:
+    """Return what is in a file that is whole."""
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise ValueError("a member is compressed")
-        if sum(member.file_size for member in members) > size:  # they may overlap
-            raise ValueError("its members are larger than the file")
-        decoder = Decoder(lambda name: _read_array(archive, f"{name}.npy"))
-        model = decoder.decode(json.loads(archive.read(TREE)))
-    if type(model) not in MODELS:
-        raise ValueError(f"it holds a {type(model).__name__}")
-    check_fitted(model)
-    return model
+        _check_layout(file, archive)
+        if archive.getinfo(TREE).file_size > LARGEST_TREE:
+            raise ValueError(f"{TREE} has more than {LARGEST_TREE} bytes")
+        decoder = Decoder(lambda name: _read_array(archive, f"{name}.npy", size), found_format)
+        found = decoder.decode(json.loads(archive.read(TREE)))
+    if kind == "checkpoint":
+        check_state(found)
+        return found
+    if type(found) not in MODELS:
+        raise ValueError(f"it holds a {type(found).__name__}")
+    check_fitted(found)
+    return found
 
 
-def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
-    """Return an array, whose shape is held against the size of its member before it is made."""
+def _check_layout(file: IO[bytes], archive: zipfile.ZipFile) -> None:
+    """Check that members follow each other from the first byte on, with nothing between them.
+
+    Programs for archives skip other bytes, in which a file of another kind could hide.
+    """
+    place = 0
+    for member in sorted(archive.infolist(), key=lambda member: member.header_offset):
+        if member.header_offset != place:
+            raise ValueError(f"there are other bytes before {member.filename}")
+        file.seek(place)
+        signature, flags, name, extra = HEADER.unpack(file.read(HEADER.size))
+        if signature != SIGNATURE:
+            raise ValueError(f"{member.filename} has no header")
+        fields = file.read(name + extra)[name:]
+        place += HEADER.size + name + extra + member.file_size
+        if flags & HAS_DESCRIPTOR:
+            place += DESCRIPTOR[fields.startswith(OF_64_BITS)]
+    if archive.start_dir != place:
+        raise ValueError("there are other bytes behind the last member")
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, size: int) -> Array:
+    """Return an array, whose shape is compared with the size of its member before it is made."""
     with archive.open(name) as member:
         version = np.lib.format.read_magic(member)
         if version != (1, 0):
             raise ValueError(f"{name} is in version {version} of the .npy format")
         shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
         n_bytes = archive.getinfo(name).file_size - member.tell()
-        if dtype.hasobject or math.prod(shape) * dtype.itemsize != n_bytes:
+        # Entries without bytes would make room for any number of them.
+        if dtype.hasobject or dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != n_bytes:
             raise ValueError(f"{name} has not the size of its shape")
+        if max(shape, default=0) > size:
+            raise ValueError(f"{name} has the shape {shape}, larger than the file")
         content = member.read()  # which compares the checksum of the archive
         order: Any = "F" if fortran_order else "C"
         array: Array = np.ndarray(shape, dtype, buffer=content, order=order)

@@ -31,16 +31,29 @@ from quadfeat.moments import Moments, NormalEquations
 
 __all__ = ["AlphaPath"]
 
-# The alphas that are tried if the user gives none: from the largest eigenvalue down to what
-# rounding of products leaves of the smallest ones.
+# The alphas that are tried if the user gives none: from the largest eigenvalue down to this part of
+# it, or to this many times the error of the Gram matrix: by no more than its inverse are
+# coefficients off, and only where the data says little about them.
 N_ALPHAS = 31
-SMALLEST_ALPHA = {"float32": 1e-8, "float64": 1e-12}
+SMALLEST_ALPHA = 1e-12
+ALPHA_PER_ERROR = 4.0
+
+# Alphas that are chosen are rounded to so many per factor of ten, so that rounding errors, which
+# depend on the order of rows, seldom change them.
+ALPHAS_PER_DECADE = 100
+
+# An alpha within this factor of the smallest one lies at the edge: a smaller one might be better.
+EDGE = 2.0
 
 # What is left of products that cancel, relative to them.
 ROUNDING = 1e-12
 
 # A variance of the targets that is explained to rounding is taken for this part of it.
 LEAST_UNEXPLAINED = 1e-14
+
+# Noise with a standard deviation below this part of the spacing of float64 at the mean of the
+# targets is their rounding, whose own standard deviation is 0.29.
+LEAST_NOISE = 0.4
 
 # Rows of the right-hand side that are solved for at once.
 ROWS_PER_SOLVE = 1024
@@ -109,6 +122,7 @@ class Posterior:
     log_evidence : float
         Summed over outputs.
     signal_variance : array of shape (n_outputs,)
+        NaN for an output whose targets are all equal, which tell nothing about it.
     problem : RidgeProblem
         For the factor that variances need.
     path : AlphaPath or None
@@ -127,6 +141,17 @@ class Posterior:
     def noise_variance(self) -> Float64Array:
         """Variance of the noise of each output."""
         return self.alpha * self.signal_variance
+
+    def checked_noise_variance(self) -> Float64Array:
+        """Return the variance of the noise of each output, if the targets tell it."""
+        unknown = np.flatnonzero(np.isnan(self.signal_variance))
+        if len(unknown) == 0:
+            return self.noise_variance
+        which = "" if len(self.signal_variance) == 1 else f" for output {unknown[0]}"
+        raise ValueError(
+            f"standard deviations cannot be estimated: all targets in y{which} are equal, which "
+            "leaves no information about signal or noise. Give rows with different targets."
+        )
 
     @cached_property
     def _factor(self) -> tuple[Float64Array, NormalEquations]:
@@ -164,7 +189,7 @@ class Posterior:
         factor, equations = self._factor
         shape = (*self.coefficients.shape, n_draws)
         noise = rng.standard_normal((shape[0], shape[1] * n_draws))
-        deviations = np.sqrt(self.noise_variance)[:, None]
+        deviations = np.sqrt(self.checked_noise_variance())[:, None]
         steps = linalg.solve_triangular(factor, noise, check_finite=False).reshape(shape)
         steps *= deviations
         intercepts = np.repeat(self.intercept[:, None], n_draws, axis=1)
@@ -210,6 +235,8 @@ def _posterior(
     evidence, variance = _log_evidence(
         system, np.array([alpha]), explained[None], np.array([log_determinant])
     )
+    if problem.transform is None and problem.intercept:
+        _check_noise(system, alpha * variance[0])
     intercept = system.target_means - np.einsum("i,ij->j", system.feature_means, coefficients)
     return Posterior(coefficients, intercept, alpha, float(evidence[0]), variance[0], problem, path)
 
@@ -223,17 +250,33 @@ def _log_evidence(
     """Return the evidence for each alpha, and the signal variance of each output.
 
     ``explained``, of shape (n_alphas, n_outputs), are the quadratic forms ``r' (A + alpha I)^-1
-    r``.
+    r``. Outputs whose targets are all equal have no variance and no part in the evidence.
     """
-    unexplained = np.maximum(
-        system.squares - explained, LEAST_UNEXPLAINED * np.maximum(system.squares, 1e-280)
-    )
+    telling = system.squares > 0
+    squares = np.where(telling, system.squares, 1.0)
+    unexplained = np.maximum(squares - explained, LEAST_UNEXPLAINED * squares)
     # Weights may add up to less than two rows, of which an intercept leaves next to nothing.
     n = max(system.degrees, system.weight / 2.0)
     variance = unexplained / alphas[:, None] / n
     of_alpha = (system.degrees - len(system.matrix)) * np.log(alphas) + log_determinants
     terms = system.degrees * (np.log(2.0 * np.pi * variance) + 1.0) + of_alpha[:, None]
-    return -0.5 * terms.sum(axis=1), variance
+    evidence = -0.5 * terms[:, telling].sum(axis=1)
+    if not telling.any():
+        evidence = np.full(len(alphas), np.nan)
+    return evidence, np.where(telling, variance, np.nan)
+
+
+def _check_noise(system: NormalEquations, noise_variance: Float64Array) -> None:
+    """Raise an error where noise is no more than the rounding of large targets."""
+    spacing = np.spacing(np.abs(system.target_means))
+    # NaN, where nothing is known of the noise, is not smaller.
+    for output in np.flatnonzero(noise_variance < (LEAST_NOISE * spacing) ** 2):
+        raise ValueError(
+            f"y has a mean of {system.target_means[output]:.6g}, where float64 resolves "
+            f"{spacing[output]:.2g}, and noise with a standard deviation of "
+            f"{np.sqrt(noise_variance[output]):.2g}: that is rounding. Subtract a constant from y "
+            "where it is still known precisely, or give a larger alpha."
+        )
 
 
 @dataclass(frozen=True)
@@ -258,13 +301,14 @@ class Spectral:
         roots = np.sqrt(self.values + alpha)
         return np.asarray(linalg.qr(roots[:, None] * self.vectors.T, mode="r")[0])
 
-    def default_alphas(self, dtype: Any) -> Float64Array:
-        """Return alphas that cover what may be best."""
+    def default_alphas(self) -> Float64Array:
+        """Return alphas that cover what may be best, and that the Gram matrix can tell apart."""
         means, largest = self.system.feature_means, float(self.values[-1])
-        # Features that are the same for all rows leave nothing but rounding when they are centred.
+        # Features that are the same for all rows leave nothing but rounding when they are centered.
         if largest <= ROUNDING * self.system.weight * float(means @ means):
             largest = 1.0
-        return np.geomspace(SMALLEST_ALPHA[np.dtype(dtype).name], 1.0, N_ALPHAS) * largest
+        smallest = max(SMALLEST_ALPHA * largest, ALPHA_PER_ERROR * self.system.gram_error)
+        return np.geomspace(smallest, max(largest, EDGE * smallest), N_ALPHAS)
 
     def path(self, alphas: Float64Array) -> AlphaPath:
         """Return GCV and evidence for each alpha."""
@@ -293,7 +337,9 @@ class Spectral:
         around = np.log(path.alphas[[max(best - 1, 0), min(best + 1, len(path.alphas) - 1)]])
         found = optimize.minimize_scalar(cost, bounds=tuple(around), method="bounded")
         better = found.fun < costs[best]
-        return float(np.exp(found.x)) if better else float(path.alphas[best])
+        log_alpha = found.x if better else np.log(path.alphas[best])
+        step = np.log(10.0) / ALPHAS_PER_DECADE
+        return float(np.exp(step * np.round(log_alpha / step)))
 
     def leave_one_out(
         self, alphas: Float64Array, blocks: Iterable[tuple[Array, Float64Array, Any]]
@@ -349,7 +395,6 @@ def choose_alpha(
     problem: RidgeProblem,
     criterion: str,
     alphas: Float64Array | None,
-    dtype: Any,
     left_out: Callable[[Spectral, Float64Array], Float64Array] | None = None,
 ) -> Posterior:
     """Return the posterior for the best alpha.
@@ -360,21 +405,24 @@ def choose_alpha(
     criterion : {"gcv", "evidence", "loo"}
     alphas : array or None
         All that is tried; None for a path that covers what may be best, and what is between.
-    dtype : dtype
-        In which products were computed.
     left_out : callable
         For ``"loo"``: returns the sum of ``Spectral.leave_one_out`` over all rows, for some alphas.
     """
     spectral = Spectral.of(problem.equations())
-    tried = spectral.default_alphas(dtype) if alphas is None else np.sort(alphas)
+    tried = spectral.default_alphas() if alphas is None else np.sort(alphas)
     path = spectral.path(tried)
     if criterion == "loo":
         assert left_out is not None
         path = replace(path, loo=left_out(spectral, tried))
+    system = spectral.system
+    telling = bool((system.squares > 0).any())
+    if not telling and (system.degrees > 0 or criterion == "evidence"):
+        # Equal targets: every alpha predicts the same, and the largest needs no digits.
+        return spectral.posterior(float(tried[-1]), problem, path)
     if not np.isfinite(_costs(path, criterion)).any():
         raise ValueError(
             f"alpha={criterion!r} cannot tell which alpha is best: all rows together count as "
-            f"{spectral.system.weight:.3g} sample(s), which leaves none to judge by. Give a "
+            f"{system.weight:.3g} sample(s), which leaves none to judge by. Give a "
             "number, more rows, or weights that say how often each row counts."
         )
     if alphas is None and criterion != "loo":
@@ -382,3 +430,10 @@ def choose_alpha(
     else:
         best = float(path.alphas[int(np.argmin(_costs(path, criterion)))])
     return spectral.posterior(best, problem, path)
+
+
+def is_below_precision(moments: Moments, alpha: float) -> bool:
+    """Return whether an alpha is too small for a Gram matrix that was multiplied in float32."""
+    error = moments.gram_error()
+    trace = float(np.diagonal(moments.products)[: moments.n_components].sum())
+    return error > ROUNDING * trace and alpha < EDGE * ALPHA_PER_ERROR * error

@@ -13,16 +13,17 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from quadfeat import _validation as check
 from quadfeat import calibration
 from quadfeat._array_api import follows_input, to_numpy
-from quadfeat._model import QuadratureModel
+from quadfeat._available import available_if
+from quadfeat._fitted import on_snapshot
+from quadfeat._model import QuadratureModel, can_add_rows, can_predict_proba
 from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array
-from quadfeat.blocks import Block, Source, is_dask
+from quadfeat.blocks import Block, is_dask, is_stream
 from quadfeat.kernels import Kernel
 from quadfeat.moments import Accumulator
-from quadfeat.posterior import ROWS_PER_SOLVE
-from quadfeat.products import FeatureProducts
+from quadfeat.posterior import ROWS_PER_SOLVE, Posterior
 from quadfeat.rules import Rule
-from quadfeat.summaries import Summary, amounts_of, joint_classes, label_codes
+from quadfeat.summaries import Summary, amounts_of, class_indices, joint_classes
 
 __all__ = ["QuadratureRidge", "QuadratureRidgeClassifier"]
 
@@ -68,14 +69,15 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     gram_dtype : {"float32", "float64"}, default="float32"
         For ``"normal"``: in what products of features are computed within a block of rows; blocks
         are added up in float64. Blocks of fewer than 512 rows are multiplied in float64 anyway.
-        Targets with next to no noise may want a smaller ``alpha`` than float32 can tell from 0.
+        If ``alpha`` is too small for the measured error of float32, the products are computed again
+        in float64, or a warning is raised where rows cannot be read again.
     verbose : bool, default=False
         Show progress on standard error. Of Dask's collections that is how many rows there were;
         on the way Dask has its own.
     checkpoint : str or path, default=None
-        A file to which the state of a fit is written every now and then. A fit that was killed goes
-        on from there when it is started again, and the result is the same. Removed at the end. It
-        is a pickle: use files only that you have written.
+        A file to which the state of a fit is written every now and then. A fit that was killed
+        resumes from it when it is started again with the same data, and the result is the same. The
+        file holds no code, has a checksum, and is removed at the end of the fit.
 
     Attributes
     ----------
@@ -92,6 +94,9 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     signal_variance_, noise_variance_ : float or ndarray of shape (n_outputs,)
         Of the Gaussian process. The prior variance of its value at ``x`` is the first times
         ``kernel(x, x)``.
+        Both are NaN if all targets are equal, which tells nothing about them.
+    gram_dtype_ : str
+        The dtype in which products of features were computed in the end.
     n_iter_ : int
         Steps of conjugate gradients; 1 for ``solver="normal"``.
     solver_error_ : float
@@ -148,6 +153,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
             targets = targets[weights > 0]
         return Summary.empty(n_components, targets, None)
 
+    @available_if(can_add_rows)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuadratureRidge:
         """Add rows to those seen so far.
 
@@ -169,6 +175,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         return self._partial_fit(X, y, sample_weight)
 
     @property
+    @on_snapshot
     def coef_(self) -> Float64Array:
         """Coefficients of the features."""
         check_is_fitted(self)
@@ -176,25 +183,39 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         return coefficients[:, 0] if self._one_output else coefficients.T
 
     @property
+    @on_snapshot
     def intercept_(self) -> Any:
         """The constant."""
         check_is_fitted(self)
         return self._per_output(self._solution.intercept)
 
     @property
+    @on_snapshot
     def signal_variance_(self) -> Any:
         """Variance of the signal."""
-        return self._per_output(self._posterior("signal_variance_").signal_variance)
+        return self._per_output(self._told("signal_variance_").signal_variance)
 
     @property
+    @on_snapshot
     def noise_variance_(self) -> Any:
         """Variance of the noise."""
-        return self._per_output(self._posterior("noise_variance_").noise_variance)
+        return self._per_output(self._told("noise_variance_").noise_variance)
+
+    def _told(self, what: str) -> Posterior:
+        """Return the posterior; warn if the targets tell nothing about variances."""
+        found = self._posterior(what)
+        if np.isnan(found.signal_variance).any():
+            check.warn_user(
+                f"{what} is NaN: all targets in y are equal, which leaves no information about "
+                "signal or noise. Give rows with different targets."
+            )
+        return found
 
     def _per_output(self, values: Float64Array) -> Any:
         return float(values[0]) if self._one_output else values
 
     @follows_input
+    @on_snapshot
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predicted targets.
 
@@ -210,7 +231,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         Returns
         -------
         y_mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            A Dask array, computed when it is asked for, if ``X`` is a collection of Dask's.
+            float64, for targets have more digits than float32 rows. A Dask array, computed when it is asked for, if ``X`` is a collection of Dask's.
         y_std : ndarray of the same shape
             Only with ``return_std``.
         """
@@ -224,16 +245,17 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         if not return_std:
             return mean
         found = self._posterior("return_std")
+        noise_variance = found.checked_noise_variance()
         leverage = np.empty(X.shape[0])
         for rows in gen_batches(X.shape[0], ROWS_PER_SOLVE):
             leverage[rows] = found.leverage(self.features_._written(X[rows]))
-        variance = np.multiply.outer(leverage, found.noise_variance)
-        return mean, self._shaped(np.sqrt(variance)).astype(mean.dtype, copy=False)
+        return mean, self._shaped(np.sqrt(np.multiply.outer(leverage, noise_variance)))
 
     def _shaped(self, values: Array) -> Array:
         return values[:, 0] if self._one_output else values
 
     @follows_input
+    @on_snapshot
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw functions from the Gaussian process, given the data, and return them at rows.
 
@@ -254,7 +276,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         found = self._posterior("sample_y")
         coefficients, intercepts = found.draw(n_samples, generator(random_state))
         flat = coefficients.reshape(len(coefficients), -1)
-        values = FeatureProducts(self.features_).multiply(X, flat)
+        values = self._multiplied(X, flat)
         values = values.reshape(-1, *coefficients.shape[1:]) + intercepts
         return values[:, 0] if self._one_output else values
 
@@ -274,8 +296,9 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     gram_dtype, verbose, checkpoint
         As in :class:`QuadratureRidge`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes, by which those of their rows are multiplied. ``"balanced"`` makes all
-        classes count the same, and needs all rows at once, or blocks of Dask's.
+        Weights of classes, by which those of their rows are multiplied: the result is that of
+        passing the products as ``sample_weight``. ``"balanced"`` makes all classes count the same,
+        and needs all rows at once, or blocks of Dask's.
 
     Attributes
     ----------
@@ -286,7 +309,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     temperature_ : float
         Of the probabilities; see :meth:`predict_proba`.
-    alpha_, path_, log_marginal_likelihood_, n_iter_, solver_error_
+    alpha_, path_, log_marginal_likelihood_, gram_dtype_, n_iter_, solver_error_
         As in :class:`QuadratureRidge`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -367,12 +390,13 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
                 "None."
             )
 
-    def _all_weights(self, y: Any, weights: Float64Array | None) -> Float64Array | None:
-        if self.class_weight is None:
-            return weights
-        classes, which = np.unique(y, return_inverse=True)
-        of_class = np.array([self._weight_of(label) for label in classes])
-        return of_class[which] if weights is None else of_class[which] * weights
+    def _weighted(self, block: Block) -> Block:
+        known = self.class_weight != "balanced" or hasattr(self, "_balanced")
+        if self.class_weight is None or not known:
+            return block
+        classes, which = np.unique(block.y, return_inverse=True)
+        weights = np.array([self._weight_of(label) for label in classes.tolist()])[which]
+        return block._replace(weights=weights if block.weights is None else weights * block.weights)
 
     def _weight_of(self, label: Any) -> float:
         """Return the weight of a class."""
@@ -385,20 +409,24 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
             )
         return float(value)
 
-    def _fit_source(self, source: Source) -> None:
-        if self.class_weight == "balanced":
-            if source.n_rows is None:
-                raise ValueError(
-                    "class_weight='balanced' needs the classes of all rows at once, and X is an "
-                    "iterable: give a dict of weights."
-                )
-            self._balance(source.first())
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> QuadratureRidgeClassifier:
+        if self.class_weight == "balanced" and y is None and is_stream(X):
+            raise ValueError(
+                "class_weight='balanced' needs the classes of all rows at once, and X is an "
+                "iterable: give a dict of weights."
+            )
+        return super()._fit(X, y, sample_weight)
+
+    def _fit_source(self, source: Any) -> None:
         super()._fit_source(source)
         self._check_all_classes()
 
-    def _balance(self, table: Block) -> None:
+    def _look_at(self, table: Block) -> None:
+        if self.class_weight == "balanced":
+            self._balance(*amounts_of(table.y, table.weights))
+
+    def _balance(self, classes: Array, amounts: Float64Array) -> None:
         """Set the weights with which all classes count the same."""
-        classes, amounts = amounts_of(table.y, table.weights)
         share = amounts.sum() / max(1, np.count_nonzero(amounts))
         self._balanced = {
             label: share / amount if amount > 0 else 1.0
@@ -407,7 +435,9 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
 
     def _targets(self, y: Any, summary: Summary | None) -> Float64Array:
         classes: Any = np.unique(y) if summary is None else summary.classes
-        return np.equal.outer(y, classes).astype(np.float64)
+        targets = np.zeros((len(y), len(classes)))
+        targets[np.arange(len(y)), class_indices(y, classes)] = 1.0
+        return targets
 
     def _start(self, block: Block, n_components: int, classes: Any = None) -> Summary:
         if classes is None:
@@ -431,7 +461,9 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
 
     def _extended(self, summary: Summary, accumulator: Accumulator, block: Block) -> Summary:
         extended = super()._extended(summary, accumulator, block)
-        return extended.with_rows(block.X, block.y, block.weights)
+        assert extended.classes is not None
+        which = class_indices(block.y, extended.classes)
+        return extended.with_rows(block.X, which, block.weights)
 
     def _transform(self, summary: Summary) -> Float64Array:
         assert summary.classes is not None
@@ -461,6 +493,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
                 f"y has one class only, {self.classes_[0]!r}: give rows of at least two classes."
             )
 
+    @available_if(can_add_rows)
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> QuadratureRidgeClassifier:
@@ -484,12 +517,6 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         QuadratureRidgeClassifier
             The model. Its coefficients are computed when they are asked for.
         """
-        self._check_parameters()
-        if self.class_weight == "balanced":
-            raise ValueError(
-                "class_weight='balanced' needs the classes of all rows at once, and partial_fit "
-                "has only some of them: give a dict of weights."
-            )
         start = {}
         if classes is not None:
             start["classes"] = np.unique(to_numpy(classes, "classes"))
@@ -500,15 +527,24 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
                 )
         return self._partial_fit(X, y, sample_weight, **start)
 
-    def merge(self, other: Any) -> QuadratureRidgeClassifier:
-        if "balanced" in (self.class_weight, getattr(other, "class_weight", None)):
+    def _merge(self, other: Any) -> QuadratureRidgeClassifier:
+        if getattr(other, "class_weight", None) == "balanced":
             raise ValueError(
-                "class_weight='balanced' needs the classes of all rows at once, and each of the "
-                "two models has weighted its own: give a dict of weights."
+                "class_weight='balanced' needs the classes of all rows at once, and the other "
+                "model has weighted its own: give a dict of weights."
             )
-        return super().merge(other)
+        return super()._merge(other)
+
+    def _reason_against_adding(self) -> str | None:
+        if self.class_weight == "balanced":
+            return (
+                "class_weight='balanced' needs the classes of all rows at once: give a dict of "
+                "weights."
+            )
+        return super()._reason_against_adding()
 
     @property
+    @on_snapshot
     def coef_(self) -> Float64Array:
         """Coefficients of the features."""
         check_is_fitted(self)
@@ -516,6 +552,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         return coefficients
 
     @property
+    @on_snapshot
     def intercept_(self) -> Float64Array:
         """The constants."""
         check_is_fitted(self)
@@ -523,6 +560,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         return intercept
 
     @follows_input
+    @on_snapshot
     def decision_function(self, X: Any) -> Array:
         """Return the predicted targets of the classes.
 
@@ -545,6 +583,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         return decisions[:, 0] if len(self.classes_) == 2 else decisions
 
     @follows_input
+    @on_snapshot
     def predict(self, X: Any) -> Array:
         """Return the class of each row.
 
@@ -564,7 +603,9 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         which = (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
         return self.classes_[which]
 
+    @available_if(can_predict_proba)
     @follows_input
+    @on_snapshot
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class.
 
@@ -590,6 +631,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         return calibration.probabilities(decisions.reshape(len(decisions), -1), self.temperature_)
 
     @property
+    @on_snapshot
     def temperature_(self) -> float:
         """What decisions are divided by before they are turned into probabilities."""
         check_is_fitted(self)
@@ -598,12 +640,10 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
             found = self._posterior("predict_proba")
             rows = solution.summary.rows
             Z = np.asarray(self.features_._written(rows.rows[:, :-1]), dtype=np.float64)
-            codes, order = label_codes(self.classes_), np.argsort(label_codes(self.classes_))
-            classes = order[np.searchsorted(codes[order], rows.rows[:, -1])]
-            labels = self.classes_[classes]
-            targets = self._final_targets(labels, solution.summary)
-            amounts = self._all_weights(labels, np.minimum(rows.weights, 1.0))  # once
-            assert amounts is not None
-            decisions = calibration.left_out_decisions(found, Z, targets, amounts)
-            solution.temperature = calibration.best_temperature(decisions, classes, rows.weights)
+            targets = self._final_targets(self.classes_[rows.labels], solution.summary)
+            once = np.minimum(rows.weights, 1.0)
+            decisions = calibration.left_out_decisions(found, Z, targets, once)
+            solution.temperature = calibration.best_temperature(
+                decisions, rows.labels, rows.weights
+            )
         return float(solution.temperature)

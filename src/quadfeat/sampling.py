@@ -66,12 +66,20 @@ class RowSample:
         return cls(np.empty(0, np.uint64), np.empty((0, n_columns)), np.empty(0), size)
 
     @classmethod
-    def of(cls, table: Any, size: int, weights: Any = None, largest_key: Any = None) -> RowSample:
+    def of(
+        cls,
+        table: Any,
+        size: int,
+        weights: Any = None,
+        keys: Keys | None = None,
+        largest_key: Any = None,
+    ) -> RowSample:
         """Sample a dense or CSR matrix; rows without weight are not in it.
 
         Nor are rows with larger keys than ``largest_key``, which other samples have no room for.
+        Keys are those of the rows, if none are given.
         """
-        keys = row_keys(table)
+        keys = row_keys(table) if keys is None else keys
         amounts = np.ones(len(keys)) if weights is None else np.asarray(weights, np.float64)
         wanted = amounts > 0 if largest_key is None else (amounts > 0) & (keys <= largest_key)
         present = np.flatnonzero(wanted)
@@ -99,10 +107,10 @@ class RowSample:
         rows = np.concatenate([self.rows, other.rows])[first[: self.size]]
         return RowSample(distinct[: self.size], rows, totals[: self.size], self.size)
 
-    def extended(self, table: Any, weights: Any = None) -> RowSample:
+    def extended(self, table: Any, weights: Any = None, keys: Keys | None = None) -> RowSample:
         """Return the sample of this table and another, dense or CSR, together."""
         largest_key = self.keys[-1] if len(self.keys) == self.size else None
-        sample = RowSample.of(table, self.size, weights, largest_key)
+        sample = RowSample.of(table, self.size, weights, keys, largest_key)
         return self.merged(sample) if len(sample.keys) else self
 
     def first(self, n_rows: int) -> RowSample:
@@ -111,6 +119,11 @@ class RowSample:
         return RowSample(
             self.keys[part], self.rows[part], self.weights[part], min(n_rows, self.size)
         )
+
+    @property
+    def labels(self) -> NDArray[np.intp]:
+        """The last column as integers, where it has the indices of classes."""
+        return self.rows[:, -1].astype(np.intp)
 
     @property
     def n_distinct(self) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -14,14 +14,17 @@ import typer
 from quadfeat.compare import contest, findings, report, verdict
 from quadfeat.compare.contest import Cell, Problem, Row, Scoring
 from quadfeat.compare.findings import SCORES, Findings
+from quadfeat.compare.numerals import Mark
 from quadfeat.compare.table import Table, Task, load
-from quadfeat.kernels import Gaussian
+from quadfeat.kernels import Gaussian, Kernel
 from quadfeat.reporting.errors import CommandError, check_names
-from quadfeat.reporting.files import write_whole
+from quadfeat.reporting.files import check_writable, make_folder, remove_folders, write_all
 from quadfeat.reporting.machine import command_line, machine
 from quadfeat.reporting.terminal import check_jobs, console, print_table, progress_bar
+from quadfeat.reporting.text import encoded, printable
 
 FEWEST_ROWS = 100  # to subsample to
+MOST_LISTED = 12  # columns that the terminal names
 
 
 def compare(
@@ -35,6 +38,14 @@ def compare(
     scoring: Annotated[
         str | None,
         typer.Option(help="accuracy, balanced-accuracy or r2.  [default: by the task]"),
+    ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(help="Between columns of a text file.  [default: by its first lines]"),
+    ] = None,
+    decimal: Annotated[
+        str | None,
+        typer.Option(help="Decimal mark of a text file, . or ,  [default: by its numbers]"),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("compare"),
     max_rows: Annotated[int, typer.Option(help="Of more rows, draw so many.")] = 20_000,
@@ -59,12 +70,19 @@ def compare(
     n_jobs = check_jobs(jobs)
     chosen_task = check_names([task] if task else [], ["classification", "regression"], "task")
     chosen_scoring = check_names([scoring] if scoring else [], SCORES, "scoring")
-    created = False
+    separator = "\t" if separator == r"\t" else separator
+    if separator is not None and len(separator) != 1:
+        raise CommandError(f"--separator {separator!r} is not valid: give one character.")
+    if decimal not in (None, ".", ","):
+        raise CommandError(f"--decimal {decimal!r} is not valid: give . or ,")
+    created: list[Path] = []
     try:
         table = load(
             file,
             target,
             task=cast(Task, chosen_task[0]) if chosen_task else None,
+            separator=separator,
+            decimal=cast(Mark | None, decimal),
             max_rows=max_rows,
             folds=folds,
             seed=seed,
@@ -79,17 +97,26 @@ def compare(
             max_components=max_components,
             seed=seed,
         )
-        created = _make_folder(out)
+        created = make_folder(out)
+        check_writable(out, report.FILES)
         _introduce(table)
-        found = _run(table, problem, n_jobs)
+        played = _run(problem, n_jobs)
     except KeyboardInterrupt:
         console.print("\nstopped; nothing was written")
-        if created:
-            out.rmdir()
+        remove_folders(created)
         raise SystemExit(130) from None
+    except BaseException:
+        remove_folders(created)
+        raise
+    # Scores come first: they took the time, and nothing that follows can lose them.
+    problems = write_all(out, {"scores.csv": lambda: encoded(played.rows.to_csv(index=False))})
+    found = _find(table, problem, played, problems)
     about = {"command": command_line(), "seed": seed, **machine(), "jobs": n_jobs}
-    _write(found, out, about)
-    _print(found, out)
+    problems += write_all(out, report.files(found, about))
+    _print(found)
+    if problems:
+        raise CommandError(" ".join(problems))
+    console.print(f"report: {printable(str(out / 'report.html'))}", markup=False, soft_wrap=True)
 
 
 def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:
@@ -101,18 +128,8 @@ def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:
     return cast(Scoring, chosen[0])
 
 
-def _make_folder(folder: Path) -> bool:
-    """Make sure that there is a folder, before time is spent; return whether it is new."""
-    new = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"cannot write to {folder}: {error.strerror or error}.") from error
-    return new
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False)
+def _say(line: str = "") -> None:
+    console.print(printable(line), markup=False, highlight=False)
 
 
 def _introduce(table: Table) -> None:
@@ -124,12 +141,25 @@ def _introduce(table: Table) -> None:
     _say(f"{table.path.name}: {len(table.y)} rows; columns: {text}; {table.task} of {table.target}")
     for remark in table.remarks:
         _say(f"  {remark}")
-    for column in table.columns:
-        if column.kind == "dropped":
-            _say(f"  Column {column.name!r} is left out: {column.treatment}.")
+    dropped = [column for column in table.columns if column.kind == "dropped"]
+    for column in dropped[:MOST_LISTED]:
+        _say(f"  Column {column.name!r} is left out: {column.treatment}.")
+    if len(dropped) > MOST_LISTED:
+        more = len(dropped) - MOST_LISTED
+        _say(f"  {more} more columns are left out: the report lists them.")
 
 
-def _run(table: Table, problem: Problem, jobs: int) -> Findings:
+@dataclass(frozen=True)
+class _Played:
+    """The rows of all cells, and what was chosen on the way."""
+
+    kernel: Kernel
+    gaussian: Gaussian
+    rule: str
+    rows: pd.DataFrame
+
+
+def _run(problem: Problem, jobs: int) -> _Played:
     """Choose a kernel, then a rule, then hold the contest."""
     kernels = contest.candidate_kernels(problem)
     choosing = contest.kernel_cells(problem)
@@ -154,10 +184,17 @@ def _run(table: Table, problem: Problem, jobs: int) -> Findings:
         rule = verdict.choose_rule(rules)
         played = play("contest", contest.contest_cells(problem, kernel, gaussian, rule))
     rows = pd.concat([tried, rules, played], ignore_index=True)
-    ours = played[(played["contestant"] == contest.OURS) & (played["failed"] == "")]
+    return _Played(kernel, gaussian, rule, rows)
+
+
+def _find(table: Table, problem: Problem, played: _Played, problems: Sequence[str]) -> Findings:
+    """Return the findings, or raise an error that tells all problems so far."""
+    rows = played.rows[played.rows["stage"] == "contest"]
+    ours = rows[(rows["contestant"] == contest.OURS) & (rows["failed"] == "")]
     if ours.groupby("D").size().max() != problem.folds:
-        raise CommandError(f"quadfeat could not be tried: {played['failed'].max()}")
-    return Findings.of(table, problem, kernel, gaussian, rule, rows)
+        reason = f"quadfeat could not be tried: {rows['failed'].max()}"
+        raise CommandError(" ".join([reason, *problems]))
+    return Findings.of(table, problem, played.kernel, played.gaussian, played.rule, played.rows)
 
 
 def _collect(
@@ -174,25 +211,16 @@ def _collect(
     return pd.DataFrame(rows)
 
 
-def _write(found: Findings, folder: Path, about: dict[str, Any]) -> None:
-    drawn = report.picture(found)
-    write_whole(folder / "scores.csv", found.rows.to_csv(index=False).encode())
-    for kind in ("png", "svg", "pdf"):
-        write_whole(folder / f"scores.{kind}", drawn.render("light", kind))
-    write_whole(folder / "model.py", found.snippet(found.verdict.key).encode())
-    write_whole(folder / "run.json", json.dumps(about, indent=2).encode())
-    write_whole(folder / "report.html", report.build(found, drawn, about).encode())
-
-
-def _print(found: Findings, folder: Path) -> None:
+def _print(found: Findings) -> None:
     print_table("At equal numbers of features D", findings.equal_size_table(found), found.formats)
     ours = found.verdict.ours[1]
     print_table(
         f"In the time of quadfeat with D = {ours}", findings.equal_time_table(found), found.formats
     )
-    _say("")
+    _say()
     for line in [*findings.recommendation(found), *findings.comparisons(found)]:
         _say(f"- {line}")
-    _say(f"\nTo paste, in the folder of {found.source.path.name}:\n")
+    _say()
+    _say(f"To paste, in the folder of {found.source.path.name}:")
+    _say()
     console.print(found.snippet(found.verdict.key), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"report: {folder / 'report.html'}", markup=False, soft_wrap=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any, Literal
 
@@ -147,15 +148,32 @@ def days(series: pd.Series) -> pd.Series:
     return ((moments - ORIGIN) / pd.Timedelta(days=1)).astype(np.float64)
 
 
+def any_missing(columns: Sequence[Column], *kinds: Kind) -> bool:
+    """Return whether a column of some kinds has missing values."""
+    return any(column.missing for column in columns if column.kind in kinds)
+
+
 def preparation(columns: Sequence[Column]) -> Any:
     """Return the transformer from tidy columns to a matrix of numbers."""
     numbers, words = named(columns, "number", "date"), named(columns, "words")
     scaler: Any = StandardScaler()
-    if any(column.missing for column in columns if column.name in set(numbers)):
+    if any_missing(columns, "number", "date"):
         # A part of the rows may have a column without any value: it is kept, as zeros.
         imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
         scaler = make_pipeline(imputer, scaler)
     encoder = OneHotEncoder(
         handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False
     )
-    return ColumnTransformer([("numbers", scaler, numbers), ("words", encoder, words)])
+    # scikit-learn searches a list for each name, so it gets positions instead.
+    return ColumnTransformer(
+        [
+            ("numbers", scaler, partial(_positions, numbers)),
+            ("words", encoder, partial(_positions, words)),
+        ]
+    )
+
+
+def _positions(names: Sequence[str], frame: pd.DataFrame) -> list[int]:
+    """Return where columns are in a table that has all of them."""
+    position = {name: k for k, name in enumerate(frame.columns)}
+    return [position[name] for name in names]

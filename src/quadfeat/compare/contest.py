@@ -7,7 +7,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from quadfeat.compare.columns import Column, preparation
 from quadfeat.compare.nystroem import KernelNystroem
 from quadfeat.kernels import ArcCosine, Gaussian, Kernel, Matern
 from quadfeat.reporting.processes import run_in_processes
+from quadfeat.reporting.text import printable
 
 Row = dict[str, Any]
 Scoring = Literal["accuracy", "balanced-accuracy", "r2"]
@@ -94,13 +95,7 @@ class Problem:
         """Return a fold; the last one is kept, since cells come fold by fold."""
         if k not in self._prepared:
             self._prepared.clear()
-            splitter = (KFold if self.scoring == "r2" else StratifiedKFold)(
-                self.folds, shuffle=True, random_state=self.seed
-            )
-            with warnings.catch_warnings():
-                # Classes of too few rows are among the remarks on the table.
-                warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-                train, test = list(splitter.split(self.rows, self.y))[k]
+            train, test = np.flatnonzero(self._tested_in != k), np.flatnonzero(self._tested_in == k)
             # In random order, so that the first rows are a sample.
             train = np.random.default_rng(seed_of(self.seed, "order", k)).permutation(train)
             prepare = preparation(self.columns).fit(self.rows.iloc[train])
@@ -111,6 +106,20 @@ class Problem:
                 self.y[test],
             )
         return self._prepared[k]
+
+    @cached_property
+    def _tested_in(self) -> Array:
+        """The fold that tests each row, split once for all folds."""
+        splitter = (KFold if self.scoring == "r2" else StratifiedKFold)(
+            self.folds, shuffle=True, random_state=self.seed
+        )
+        tested_in = np.empty(len(self.y), dtype=np.intp)
+        with warnings.catch_warnings():
+            # Classes of too few rows are among the remarks on the table.
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+            for k, (_, test) in enumerate(splitter.split(self.rows, self.y)):
+                tested_in[test] = k
+        return tested_in
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_prepared": {}}
@@ -197,7 +206,7 @@ def run_cell(problem: Problem, cell: Cell) -> Row:
                 return _row(cell, **_rule_error(problem, cell))
             return _row(cell, **_contest(problem, cell))
         except (ValueError, ArithmeticError, MemoryError) as error:
-            text = " ".join(f"{type(error).__name__}: {error}".split())
+            text = printable(" ".join(f"{type(error).__name__}: {error}".split()))
             return _row(cell, failed=text if len(text) <= 200 else f"{text[:200]} ...")
 
 

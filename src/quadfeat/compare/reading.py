@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import warnings
+import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from quadfeat._validation import did_you_mean
-from quadfeat.reporting.errors import CommandError
-
-SEPARATORS = (";", "\t", "|")  # what is tried where commas leave one column
-UNKNOWN = "?"  # how many older files say that a value is missing
+from quadfeat.compare.delimited import read_delimited
+from quadfeat.compare.numerals import Mark
+from quadfeat.reporting.errors import CommandError, one_line_of
+from quadfeat.reporting.text import printable, quoted
 
 
 @dataclass(frozen=True)
@@ -40,63 +39,65 @@ class Source:
     remarks: list[str]
 
 
-def read(path: Path, target: str | None) -> Source:
+def read(
+    path: str | os.PathLike[str],
+    target: str | None,
+    *,
+    separator: str | None = None,
+    decimal: Mark | None = None,
+) -> Source:
     """Return the table in a file, with the name of its target checked."""
-    if not path.exists():
-        raise CommandError(f"{path} does not exist: name a CSV, Parquet or NPZ file.")
-    if path.is_dir():
-        raise CommandError(f"{path} is a folder: name a CSV, Parquet or NPZ file in it.")
+    path = _check_path(path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     kind = suffixes[-1] if suffixes else ""
     if kind in (".gz", ".bz2", ".xz", ".zst", ".zip") and len(suffixes) > 1:
         kind = suffixes[-2]  # pandas unpacks these by itself
     if kind in (".csv", ".tsv", ".txt"):
-        return _read_csv(path, target)
-    if kind in (".parquet", ".pq"):
-        return _read_parquet(path, target)
+        table = read_delimited(path, separator or ("\t" if kind == ".tsv" else None), decimal)
+        name = _check_target(path, table.frame, target)
+        return Source(table.frame, name, table.code, table.remarks)
+    if kind not in (".parquet", ".pq", ".npz"):
+        raise CommandError(
+            f"{path} has the ending {kind or 'of no kind'!r}: give a table as .csv, .tsv, .txt "
+            "(also packed, .csv.gz), .parquet or .npz."
+        )
+    for option, value in (("--separator", separator), ("--decimal", decimal)):
+        if value is not None:
+            raise CommandError(f"{option} {value!r} is for text files, which {path} is not.")
     if kind == ".npz":
         return _read_npz(path, target or "y")
-    raise CommandError(
-        f"{path} has the ending {kind or 'of no kind'!r}: give a table as .csv, .tsv, .txt (also "
-        "packed, .csv.gz), .parquet or .npz."
-    )
+    return _read_parquet(path, target)
 
 
-def _read_csv(path: Path, target: str | None) -> Source:
-    options: dict[str, str] = {"sep": "\t"} if ".tsv" in path.suffixes else {}
-    frame = _csv(path, options)
-    if frame.shape[1] == 1:
-        found = next((sep for sep in SEPARATORS if sep in str(frame.columns[0])), None)
-        if found is not None:
-            options["sep"] = found
-            frame = _csv(path, options)
-    remarks = []
-    texts = frame.select_dtypes(include=["object", "string"])
-    if any((texts[name] == UNKNOWN).any() for name in texts):
-        options["na_values"] = UNKNOWN
-        frame = _csv(path, options)
-        remarks.append(f"Entries {UNKNOWN!r} are read as missing.")
-    name = _check_target(path, frame, target)
-    given = "".join(f", {key}={quoted(value)}" for key, value in options.items())
-    code = [f"table = pd.read_csv({quoted(path.name)}{given})"]
-    return Source(frame, name, code, remarks)
-
-
-def _csv(path: Path, options: dict[str, str]) -> pd.DataFrame:
-    try:
-        with warnings.catch_warnings():
-            # Columns of several types are made into words later.
-            warnings.simplefilter("ignore", pd.errors.DtypeWarning)
-            frame = pd.read_csv(path, **options)
-    except pd.errors.EmptyDataError:
-        raise CommandError(f"{path} is empty: give a table with a line of names.") from None
-    except UnicodeDecodeError as error:
+def _check_path(given: object) -> Path:
+    """Return the path of a file that is there."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(
+            f"path is an object of type {type(given).__name__}: give the path of a CSV, Parquet or "
+            f"NPZ file.{_way_to_a_file(given)}"
+        )
+    path = Path(given)
+    if "\0" in str(path):
         raise CommandError(
-            f"{path} is not text in UTF-8 ({error.reason}): save it as CSV in UTF-8."
-        ) from error
-    except (OSError, EOFError, ValueError, pd.errors.ParserError, zipfile.BadZipFile) as error:
-        raise CommandError(f"{path} cannot be read: {_one_line(error)}") from error
-    return frame
+            f"{str(path)!r} is no path of a file: it holds a NUL character; remove it."
+        )
+    try:
+        exists, folder = path.exists(), path.is_dir()
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if not exists:
+        raise CommandError(f"{path} does not exist: name a CSV, Parquet or NPZ file.")
+    if folder:
+        raise CommandError(f"{path} is a folder: name a CSV, Parquet or NPZ file in it.")
+    return path
+
+
+def _way_to_a_file(frame: object) -> str:
+    """Return how to save a table that is in memory, or not computed yet."""
+    for method in ("sink_parquet", "write_parquet", "to_parquet"):  # of polars, polars and pandas
+        if hasattr(frame, method):
+            return f' Save it first, as by .{method}("table.parquet").'
+    return ""
 
 
 def _read_parquet(path: Path, target: str | None) -> Source:
@@ -107,13 +108,22 @@ def _read_parquet(path: Path, target: str | None) -> Source:
             f"{path}: Parquet files need pyarrow: pip install 'quadfeat[study]', or save it as CSV."
         ) from None
     try:
-        frame = pd.read_parquet(path, engine="pyarrow")
+        # pyarrow opens no file whose name is not UTF-8, but Python does.
+        with path.open("rb") as file:
+            frame = pd.read_parquet(file, engine="pyarrow")
     except (OSError, ValueError, NotImplementedError) as error:  # as all of pyarrow's are
-        raise CommandError(f"{path} cannot be read: {_one_line(error)}") from error
-    frame.columns = [str(name) for name in frame.columns]
+        raise CommandError(f"{path} cannot be read: {one_line_of(error)}") from error
+    code = [f"table = pd.read_parquet({quoted(path.name)})"]
+    if printable(path.name) != path.name:
+        code = [
+            f'with open({quoted(path.name)}, "rb") as file:',
+            "    table = pd.read_parquet(file)",
+        ]
+    if any(not isinstance(name, str) for name in frame.columns):
+        frame.columns = [str(name) for name in frame.columns]
+        code.append("table.columns = [str(name) for name in table.columns]")
     name = _check_target(path, frame, target)
     # An index would be no column of the pasted code either.
-    code = [f"table = pd.read_parquet({quoted(path.name)})"]
     return Source(frame.reset_index(drop=True), name, code, [])
 
 
@@ -123,7 +133,7 @@ def _read_npz(path: Path, target: str) -> Source:
             if not zipfile.is_zipfile(file):
                 raise CommandError(f"{path} is no archive: save arrays X and y by numpy.savez.")
             file.seek(0)
-            archive = np.load(file)
+            archive = np.load(file, allow_pickle=False)
             arrays = ", ".join(archive.files) or "none"
             for name in ("X", target):
                 if name not in archive.files:
@@ -136,7 +146,7 @@ def _read_npz(path: Path, target: str) -> Source:
     except CommandError:
         raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise CommandError(f"{path} cannot be read: {_one_line(error)}") from error
+        raise CommandError(f"{path} cannot be read: {one_line_of(error)}") from error
     if X.ndim != 2 or X.shape[1] == 0:
         raise CommandError(f"{path}: X has shape {X.shape}: save it as a matrix of rows.")
     if y.shape != (len(X),):
@@ -166,16 +176,11 @@ def _check_target(path: Path, frame: pd.DataFrame, target: str | None) -> str:
         for key, name in lower.items():
             hint = hint.replace(f"'{key}'?", f"'{name}'?")
         raise CommandError(f"--target {target!r} is no column of {path}.{hint} It has {listed}.")
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise CommandError(
+            f"{path} has several columns called {repeated[0]!r}: rename all but one."
+        )
     if frame.shape[1] == 1:
         raise CommandError(f"{path} has no column but {target!r}: there is nothing to learn from.")
     return target
-
-
-def quoted(text: str) -> str:
-    """Return a string as code, in double quotes."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 200 else f"{text[:200]} ..."

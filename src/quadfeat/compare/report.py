@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -13,6 +16,27 @@ from quadfeat.compare.findings import Findings
 from quadfeat.compare.ridge import PENALTIES
 from quadfeat.reporting import page
 from quadfeat.reporting.drawing import Picture
+from quadfeat.reporting.text import encoded, printable
+
+FIGURES = ("png", "svg", "pdf")
+FILES = (
+    "scores.csv",
+    *(f"scores.{kind}" for kind in FIGURES),
+    "model.py",
+    "run.json",
+    "report.html",
+)
+
+
+def files(found: Findings, about: dict[str, Any]) -> dict[str, Callable[[], bytes]]:
+    """Return how to make each file but the scores, those that are most needed first."""
+    drawn = picture(found)
+    return {
+        "model.py": lambda: encoded(found.snippet(found.verdict.key)),
+        "run.json": lambda: encoded(json.dumps(about, indent=2)),
+        "report.html": lambda: encoded(build(found, drawn, about)),
+        **{f"scores.{kind}": partial(drawn.render, "light", kind) for kind in FIGURES},
+    }
 
 
 def picture(found: Findings) -> Picture:
@@ -30,7 +54,7 @@ def picture(found: Findings) -> Picture:
 
 def build(found: Findings, drawn: Picture, about: dict[str, Any]) -> str:
     """Return the page."""
-    source = found.source
+    source, name = found.source, printable(found.source.path.name)
     sections = [
         page.summary(
             [f"<b>{escape(line)}</b>" for line in findings.recommendation(found)[:1]]
@@ -49,12 +73,10 @@ def build(found: Findings, drawn: Picture, about: dict[str, Any]) -> str:
     ]
     rows, width = source.rows.shape
     introduction = (
-        f"{escape(source.path.name)}: {rows} rows, {width} columns to learn from, "
-        f"{source.task} of <b>{escape(source.target)}</b>."
+        f"{escape(name)}: {rows} rows, {width} columns to learn from, "
+        f"{source.task} of <b>{escape(printable(source.target))}</b>."
     )
-    return page.build(
-        f"quadfeat: {source.path.name}", "What to use on this table", introduction, sections
-    )
+    return page.build(f"quadfeat: {name}", "What to use on this table", introduction, sections)
 
 
 def _snippets(found: Findings) -> str:
@@ -109,7 +131,7 @@ def _columns(found: Findings) -> str:
     columns = found.source.columns
     table = pd.DataFrame(
         {
-            "column": [column.name for column in columns],
+            "column": [printable(column.name) for column in columns],
             "taken for": [column.kind for column in columns],
             "missing": [column.missing for column in columns],
             "what was done": [column.treatment for column in columns],

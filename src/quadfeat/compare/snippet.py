@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quadfeat.compare.columns import MOST_CATEGORIES, ORIGIN, named
+from quadfeat.compare.columns import MOST_CATEGORIES, ORIGIN, any_missing, named
 from quadfeat.compare.contest import DEFAULT_RULE, LINEAR, NYSTROEM, OURS, RBF_SAMPLER, Scoring
-from quadfeat.compare.reading import quoted
 from quadfeat.compare.table import Table
 from quadfeat.kernels import Gaussian, Kernel
+from quadfeat.reporting.text import quoted
 
 WIDTH = 88
 
@@ -42,7 +42,7 @@ def build(
     if table.target_missing:
         lines.append(f"table = table.dropna(subset=[{quoted(table.target)}]).copy()")
     lines += _columns(table, numbers, words)
-    missing = any(column.missing for column in columns if column.name in set(numbers))
+    missing = any_missing(columns, "number", "date")
     lines += _preparation(numbers, words, missing=missing, imports=imports)
     step = _map(contestant, kernel, n_components, rule, seed, imports)
     weight = ', class_weight="balanced"' if scoring == "balanced-accuracy" else ""
@@ -104,7 +104,7 @@ def _columns(table: Table, numbers: list[str], words: list[str]) -> list[str]:
             left_out = [table.target, *named(table.columns, "dropped")]
             lines += _list("others", left_out)
             lines.append(f"numbers = table.columns.drop({'others + words' if words else 'others'})")
-        if ".parquet" in table.path.suffixes or ".pq" in table.path.suffixes:
+        if table.path.suffix.lower() in (".parquet", ".pq"):
             lines.append("table[numbers] = table[numbers].astype(float)")
     return lines
 

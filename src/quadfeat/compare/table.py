@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,11 +13,13 @@ from pandas.api import types
 
 from quadfeat._validation import Array
 from quadfeat.compare.columns import Column, named, sort_out, tidy
+from quadfeat.compare.numerals import Mark
 from quadfeat.compare.reading import read
 from quadfeat.reporting.errors import CommandError
 
 Task = Literal["classification", "regression"]
 
+MOST_LISTED = 12  # columns that an error names
 FEW_VALUES = 30  # whole numbers, up to so many different ones, are taken for classes
 
 
@@ -63,10 +66,12 @@ class Table:
 
 
 def load(
-    path: Path,
+    path: str | os.PathLike[str],
     target: str | None,
     *,
     task: Task | None = None,
+    separator: str | None = None,
+    decimal: Mark | None = None,
     max_rows: int = 20_000,
     folds: int = 5,
     seed: int = 0,
@@ -75,13 +80,17 @@ def load(
 
     Parameters
     ----------
-    path : Path
+    path : str or path-like
         A CSV, Parquet or NPZ file.
     target : str or None
         The column to predict; ``None`` is the array ``y`` of an NPZ file.
     task : {"classification", "regression"} or None
         ``None`` decides by the target: words, truth values and a few different whole numbers are
         classes.
+    separator : str or None
+        What separates the columns of a text file; ``None`` finds out.
+    decimal : {".", ","} or None
+        The decimal mark of a text file; ``None`` finds out.
     max_rows : int
         Of more rows, so many are drawn.
     folds : int
@@ -89,7 +98,8 @@ def load(
     seed : int
         Of the choice of rows.
     """
-    source = read(path, target)
+    source = read(path, target, separator=separator, decimal=decimal)
+    path = Path(path)
     frame, name, remarks = source.frame, source.target, list(source.remarks)
     if len(frame) == 0:
         raise CommandError(f"{path} has no rows.")
@@ -103,7 +113,9 @@ def load(
         frame = frame[has_target]
     _check_rows(path, frame, folds)
     if not named(columns, "number", "date", "words"):
-        why = "; ".join(f"{column.name}: {column.treatment}" for column in columns)
+        why = "; ".join(f"{column.name}: {column.treatment}" for column in columns[:MOST_LISTED])
+        if len(columns) > MOST_LISTED:
+            why += f"; and {len(columns) - MOST_LISTED} more"
         raise CommandError(f"{path} has no column to learn from ({why}).")
     words_target = _is_words(frame[name])
     decided = task or _guess_task(frame[name], words_target)

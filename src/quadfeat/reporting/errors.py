@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quadfeat._validation import did_you_mean
+from quadfeat.reporting.text import printable
 
 
 class CommandError(ValueError):
-    """Bad input to a command; the message is one line that names the way out."""
+    """Bad input to a command; the message is one line that names the way out.
+
+    Names of files and columns may hold anything: characters that cannot be printed are escaped.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
+
+def one_line_of(error: Exception) -> str:
+    """Return what an error of another library says, on one line that is not too long."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]} ..."
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> list[str]:

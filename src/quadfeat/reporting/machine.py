@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shlex
 import sys
 from functools import lru_cache
 from typing import Any
@@ -15,6 +14,7 @@ import scipy
 import sklearn
 
 import quadfeat
+from quadfeat.reporting.text import shell_quoted
 
 
 @lru_cache(maxsize=1)
@@ -45,4 +45,4 @@ def _cpu() -> str:
 def command_line(*variables: str) -> str:
     """Return the command that reproduces this run, and which variables it heeds are set."""
     given = "".join(f"{name}=... " for name in variables if os.environ.get(name))
-    return given + shlex.join(["quadfeat", *sys.argv[1:]])
+    return given + " ".join(map(shell_quoted, ["quadfeat", *sys.argv[1:]]))

@@ -239,7 +239,7 @@ def read_archive(path: Path) -> tuple[Float64Array, Array]:
     """Return ``X`` and ``y`` of an archive, or say what is wrong with it."""
     try:
         with path.open("rb") as file:
-            archive = np.load(file)
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise StudyError(f"{path} is not an archive: save arrays X and y by numpy.savez.")
             missing = [name for name in ("X", "y") if name not in archive]

@@ -1,0 +1,142 @@
+"""The comparison: its cost grows in proportion to columns, rows and folds."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("typer", reason="needs quadfeat[study]")
+
+from quadfeat.compare import cli, columns, contest, snippet
+from quadfeat.compare.columns import Column
+from quadfeat.compare.contest import LINEAR, Problem
+from quadfeat.compare.table import Table, load
+
+MOST_GROWTH = 1.3  # exponent; 1 is proportional, 2 is what a search for each column costs
+
+
+class Name(str):
+    """A name of a column that counts how often names are hashed or compared."""
+
+    __slots__ = ()
+    uses = 0
+
+    def __hash__(self):
+        Name.uses += 1
+        return super().__hash__()
+
+    def __eq__(self, other):
+        Name.uses += 1
+        return super().__eq__(other)
+
+
+def wide_table(n_columns, kind, tmp_path):
+    """A table whose names count their uses; the last column alone has missing values."""
+    rng = np.random.default_rng(0)
+    names = [Name(f"column {k}") for k in range(n_columns)]
+    values = rng.random((12, n_columns)) if kind == "number" else np.tile([["a"], ["b"]], (6, 1))
+    frame = pd.DataFrame(
+        np.broadcast_to(values, (12, n_columns)), columns=pd.Index(names, dtype=object)
+    )
+    described = [Column(name, kind, "", int(k == n_columns - 1)) for k, name in enumerate(names)]
+    target = np.linspace(0.0, 1.0, 12)
+    return Table(
+        tmp_path / "wide.csv",
+        ['table = pd.read_csv("wide.csv")'],
+        "y",
+        "regression",
+        described,
+        frame,
+        target,
+        False,
+        False,
+        False,
+        [],
+    )
+
+
+def prepare(table):
+    Problem(table.rows, table.y, table.columns, "r2", folds=3).fold(0)
+
+
+def write_snippet(table):
+    snippet.build(table, LINEAR, None, 0, alpha=1.0)
+
+
+def sort_out(table):
+    columns.tidy(table.rows, columns.sort_out(table.rows))
+
+
+def exponent(costs, sizes):
+    return np.log(costs[1] / costs[0]) / np.log(sizes[1] / sizes[0])
+
+
+@pytest.mark.parametrize("kind", ["number", "words"])
+@pytest.mark.parametrize("work", [prepare, write_snippet, sort_out, cli._introduce])
+def test_names_are_looked_up_a_constant_number_of_times(work, kind, tmp_path):
+    sizes, uses = (50, 400), []
+    for size in sizes:
+        table = wide_table(size, kind, tmp_path)
+        Name.uses = 0
+        work(table)
+        uses.append(max(Name.uses, size))
+    assert exponent(uses, sizes) < MOST_GROWTH, uses
+
+
+def seconds(work):
+    """The least processor time of several calls, each long enough to be measured."""
+    best = np.inf
+    for _ in range(5):
+        start, calls = time.process_time(), 0
+        while time.process_time() - start < 0.02:
+            work()
+            calls += 1
+        best = min(best, (time.process_time() - start) / calls)
+    return best
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda described, _: columns.preparation(described),
+        lambda described, table: snippet.build(
+            Table(**{**vars(table), "columns": described}), LINEAR, None, 0, alpha=1.0
+        ),
+    ],
+    ids=["preparation", "snippet"],
+)
+def test_processor_time_is_proportional_to_columns(work, tmp_path):
+    table, sizes = wide_table(2, "number", tmp_path), (500, 8000)
+    described = {
+        size: [Column(f"column {k}", "number", "", 0) for k in range(size)] for size in sizes
+    }
+    times = [seconds(lambda size=size: work(described[size], table)) for size in sizes]
+    assert exponent(times, sizes) < 1.5, times
+
+
+def test_a_table_is_split_once_for_all_folds(monkeypatch):
+    calls = []
+
+    class Counted(contest.KFold):
+        def split(self, *arguments):
+            calls.append(arguments)
+            return super().split(*arguments)
+
+    monkeypatch.setattr(contest, "KFold", Counted)
+    frame = pd.DataFrame({"x": np.arange(40.0)})
+    problem = Problem(frame, np.arange(40.0), columns.sort_out(frame), "r2", folds=20)
+    tested = [problem.fold(k).y_test for k in range(20)]
+    assert len(calls) == 1
+    np.testing.assert_array_equal(np.sort(np.concatenate(tested)), np.arange(40.0))
+
+
+def test_few_of_many_dropped_columns_are_printed(tmp_path, capsys):
+    frame = pd.DataFrame(1.0, index=range(20), columns=[f"c{k}" for k in range(500)])
+    frame["x"], frame["y"] = np.linspace(0.5, 3.0, 20), np.linspace(0.0, 1.0, 20)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    cli._introduce(load(tmp_path / "t.csv", "y"))
+    printed = capsys.readouterr().out
+    assert "Column 'c0' is left out: constant." in printed
+    assert "488 more columns are left out" in printed
+    assert printed.count("\n") < 20

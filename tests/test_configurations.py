@@ -1,0 +1,172 @@
+"""scikit-learn's checks over configurations, methods that are there only where they can serve,
+and parameters that are changed between batches."""
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.kernels import Gaussian, Laplacian, RationalQuadratic
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((300, 3))
+y = np.sin(X[:, 0]) + X[:, 1]
+LABELS = (y > 0).astype(int)
+
+OF_MODELS = [
+    {"solver": "cg"},
+    {"solver": "cg", "tol": 1e-6, "alpha": 0.1},
+    {"alpha": "gcv"},
+    {"alpha": "loo"},
+    {"alpha": "evidence"},
+    {"alpha": [0.1, 1.0]},
+    {"gram_dtype": "float64"},
+    {"fit_intercept": False},
+    {"lengthscales": "isotropic"},
+    {"lengthscales": "ard"},
+    {"lengthscales": "ard", "alpha": "evidence", "gram_dtype": "float64"},
+    {"kernel": "matern32"},
+    {"kernel": "arccos1", "alpha": "gcv"},
+    {"kernel": Laplacian(0.1), "rule": "rff"},
+    {"kernel": RationalQuadratic(), "lengthscales": "isotropic", "alpha": "loo"},
+    {"rule": "sr33"},
+    {"rule": "fastfood", "solver": "cg"},
+    {"rule": "sobol"},
+    {"n_jobs": 2},
+]
+MODELS = [
+    Model(**{"n_components": 60, "rule": "orf", "random_state": 0} | parameters)
+    for Model in (QuadratureRidge, QuadratureRidgeClassifier)
+    for parameters in OF_MODELS
+]
+MODELS += [
+    QuadratureRidgeClassifier(
+        n_components=60, rule="orf", random_state=0, class_weight="balanced", solver=solver
+    )
+    for solver in ("normal", "cg")
+]
+MAPS = [
+    QuadratureFeatures("arccos2", n_components=20),
+    QuadratureFeatures("matern12", n_components=20),
+    QuadratureFeatures(n_components=20, reweight=True),
+]
+
+# Checks that may fail: where, and why.
+EXPLAINED = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        lambda model: model.alpha in ("gcv", "loo", "evidence"),
+        "the table has 15 rows and copies of them, so that the smallest alpha is chosen, for which "
+        "solutions have 6 digits, and the check asks for 7",
+    ),
+    "check_class_weight_classifiers": (
+        lambda model: model.alpha in ("gcv", "loo", "evidence"),
+        "a row of weight 1000 stands for 1000 rows, of which 999 remain when one is left out, so "
+        "that the smallest alpha is chosen, and rows next to others get their class",
+    ),
+    "check_regressors_train": (
+        lambda model: model.lengthscales is not None and model.alpha == 1.0,
+        "alpha=1 shrinks the features of a kernel as wide as this linear function asks for",
+    ),
+}
+EXPLAINED["check_sample_weight_equivalence_on_sparse_data"] = EXPLAINED[
+    "check_sample_weight_equivalence_on_dense_data"
+]
+
+
+def is_explained(estimator, name):
+    if isinstance(estimator, QuadratureFeatures):
+        # All rows of positive weight count alike in reweight, as its docstring says.
+        return estimator.reweight and name.startswith("check_sample_weight_equivalence")
+    return name in EXPLAINED and EXPLAINED[name][0](estimator)
+
+
+# The checks use tables of one and two columns, where degree 3 warns of its infinite variance.
+@pytest.mark.filterwarnings("ignore:the weights of .* have infinite variance")
+@pytest.mark.parametrize("estimator", [*MODELS, *MAPS], ids=repr)
+def test_every_check_of_scikit_learn(estimator):
+    results = check_estimator(estimator, on_skip=None, on_fail=None)
+    assert len(results) > 40
+    failed = {
+        result["check_name"]: result["exception"]
+        for result in results
+        if result["status"] not in ("passed", "skipped")
+        and not is_explained(estimator, result["check_name"])
+    }
+    assert failed == {}
+    # One needs a process of its own (tests/test_ridge.py).
+    skipped = {result["check_name"] for result in results if result["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}
+
+
+def test_there_are_enough_configurations():
+    assert len({repr(one) for one in [*MODELS, *MAPS]}) >= 40
+
+
+@pytest.mark.parametrize(
+    ("parameters", "missing"),
+    [
+        ({}, ()),
+        ({"solver": "cg"}, ("partial_fit", "merge", "predict_proba")),
+        ({"alpha": "loo"}, ("partial_fit", "merge")),
+        ({"class_weight": "balanced"}, ("partial_fit", "merge")),
+        ({"class_weight": {0: 2.0}}, ()),
+    ],
+)
+def test_methods_that_cannot_serve_are_not_there(parameters, missing):
+    for model in (
+        QuadratureRidgeClassifier(n_components=9, **parameters),
+        QuadratureRidgeClassifier(n_components=9, **parameters).fit(X, LABELS),
+    ):
+        for method in ("partial_fit", "merge", "predict_proba"):
+            assert hasattr(model, method) == (method not in missing)
+    if "class_weight" not in parameters:
+        regression = QuadratureRidge(n_components=9, **parameters)
+        for method in ("partial_fit", "merge"):
+            assert hasattr(regression, method) == (method not in missing)
+
+
+class TestChangesBetweenBatches:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"n_components": 30},
+            {"kernel": Gaussian(3.0)},
+            {"rule": "rff"},
+            {"lengthscales": "ard"},
+            {"random_state": 1},
+        ],
+        ids=str,
+    )
+    @pytest.mark.parametrize("first", ["partial_fit", "fit"])
+    def test_what_concerns_all_rows_is_refused(self, first, change):
+        model = QuadratureRidge(n_components=20, rule="orf", random_state=0)
+        getattr(model, first)(X, y)
+        before = model.coef_
+        model.set_params(**change)
+        name = next(iter(change))
+        with pytest.raises(ValueError, match=rf"{name}=.* has no effect on a model that has rows"):
+            model.partial_fit(X, y)
+        assert model.coef_ is before or np.array_equal(model.coef_, before)
+        assert model._solution.summary.moments.n_rows == 300
+        model.fit(X, y).partial_fit(X, y)
+
+    def test_another_map_is_refused(self):
+        maps = [QuadratureFeatures(n_components=20, random_state=s).fit(X) for s in (0, 1)]
+        model = QuadratureRidge(features=maps[0]).partial_fit(X, y)
+        model.set_params(features=maps[1])
+        with pytest.raises(ValueError, match=r"features=.* has no effect"):
+            model.partial_fit(X, y)
+
+    def test_other_weights_of_classes_are_refused(self):
+        model = QuadratureRidgeClassifier(n_components=20, random_state=0)
+        model.partial_fit(X, LABELS).set_params(class_weight={0: 2.0})
+        with pytest.raises(ValueError, match=r"class_weight=.* has no effect"):
+            model.partial_fit(X, LABELS)
+
+    def test_what_concerns_the_solution_takes_effect(self):
+        given = {"n_components": 20, "rule": "orf", "random_state": 0, "gram_dtype": "float64"}
+        model = QuadratureRidge(**given).partial_fit(X, y)
+        model.set_params(alpha=3.0, fit_intercept=False, n_jobs=2).partial_fit(X, y)
+        whole = QuadratureRidge(**given, alpha=3.0, fit_intercept=False)
+        whole.fit(np.vstack([X, X]), np.concatenate([y, y]))
+        np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-6)

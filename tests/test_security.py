@@ -1,0 +1,183 @@
+"""What SECURITY.md promises of files: nothing in them runs, names a path or fills the memory."""
+
+import ast
+import io
+import json
+import os
+import pickle
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_score
+
+import quadfeat
+from quadfeat import QuadratureRidge, QuadratureRidgeClassifier, load, save
+from quadfeat.persistence import FORMAT
+from test_persistence import comment_of, forged, npy, signed
+
+SOURCES = sorted(Path(quadfeat.__file__).parent.rglob("*.py"))
+FIXTURES = Path(__file__).parent / "fixtures"
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((60, 3))
+y = X[:, 0] + 0.1 * rng.standard_normal(60)
+
+
+class Bomb:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return (os.mkdir, (self.path,))
+
+
+def test_no_function_unpickles_a_file():
+    """Nor does any evaluate text. ``pickle.dumps`` is for sizes, and for Dask's own transport."""
+    forbidden = {
+        ("pickle", "load"), ("pickle", "loads"), ("pickle", "Unpickler"), ("joblib", "load"),
+        ("np", "load"), ("numpy", "load"), ("pd", "read_pickle"), ("pandas", "read_pickle"),
+        ("builtins", "eval"), ("builtins", "exec"), ("dill", "load"), ("cloudpickle", "load"),
+        ("yaml", "load"), ("marshal", "load"), ("shelve", "open"),
+    }  # fmt: skip
+    calls = 0
+    for source in SOURCES:
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    assert (node.module, alias.name) not in forbidden, source
+            if not isinstance(node, ast.Call):
+                continue
+            calls += 1
+            function = node.func
+            if isinstance(function, ast.Name):
+                assert function.id not in ("eval", "exec", "__import__"), source
+            if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+                name = (function.value.id, function.attr)
+                allowed = name == ("np", "load") and any(
+                    keyword.arg == "allow_pickle" and keyword.value.value is False
+                    for keyword in node.keywords
+                )
+                assert name not in forbidden or allowed, (source, name)
+    assert calls > 1000
+
+
+class TestPaths:
+    def test_a_saved_model_names_none(self, tmp_path):
+        model = QuadratureRidge(n_components=9, checkpoint=tmp_path / "here").fit(X, y)
+        save(model, tmp_path / "model")
+        assert b"here" not in (tmp_path / "model").read_bytes()
+        assert load(tmp_path / "model").checkpoint is None
+
+    @pytest.mark.parametrize("form", ["state", {"type": "path", "value": "state"}])
+    @pytest.mark.parametrize("number", [1, FORMAT])
+    def test_a_forged_one_has_no_effect(self, number, form, tmp_path):
+        content = (FIXTURES / f"ridge_format_{number}.quadfeat").read_bytes()
+        stem = comment_of(quadfeat.__version__).replace(
+            b"format %d" % FORMAT, b"format %d" % number
+        )
+
+        def change(members):
+            tree = json.loads(members["model.json"])
+            tree["attributes"]["checkpoint"] = form
+            members["model.json"] = json.dumps(tree).encode()
+
+        path = tmp_path / "model"
+        path.write_bytes(forged(content, change, comment=stem))
+        if number == FORMAT and isinstance(form, str):
+            with pytest.raises(ValueError, match="checkpoint names a path"):
+                load(path)
+        else:
+            assert load(path).checkpoint is None
+
+    def test_a_file_that_is_model_and_pickle_is_neither(self, tmp_path):
+        """A pickle in front of an archive, which programs for archives skip."""
+        save(QuadratureRidge(n_components=9), tmp_path / "model")
+        content = (tmp_path / "model").read_bytes()
+        path, trace = tmp_path / "both", tmp_path / "trace"
+        for writer in (pickle.dumps, _joblib_bytes):
+            path.write_bytes(signed(writer(Bomb(trace)) + content))
+            with pytest.raises(ValueError, match="there are other bytes before"):
+                load(path)
+            model = QuadratureRidge(n_components=9, checkpoint=path)
+            with pytest.raises(ValueError, match=r"checkpoint='.*both' cannot be loaded"):
+                model.fit(X, y)
+            with pytest.raises(ValueError, match=r"checkpoint='.*both' cannot be loaded"):
+                cross_val_score(model, X, y, error_score="raise", cv=2)
+            path.write_bytes(writer(Bomb(trace)))
+            with pytest.raises(ValueError, match=r"it is a pickle, as quadfeat 0\.1\.0 wrote"):
+                model.fit(X, y)
+            with pytest.raises(ValueError, match="it is no file that quadfeat has written"):
+                load(path)
+        assert not trace.exists()
+
+    def test_bytes_between_and_behind_members_are_refused(self, tmp_path):
+        save(QuadratureRidge(n_components=9), tmp_path / "model")
+        content = (tmp_path / "model").read_bytes()
+        directory = content.index(b"PK\x01\x02")
+        shifted = content[:directory] + b"#!" + content[directory:]
+        path = tmp_path / "changed"
+        path.write_bytes(signed(shifted))
+        with pytest.raises(ValueError, match="there are other bytes"):
+            load(path)
+
+
+def _joblib_bytes(value):
+    file = io.BytesIO()
+    joblib.dump(value, file)
+    return file.getvalue()
+
+
+class TestMemory:
+    def largest(self, content, tmp_path):
+        """Return how many bytes an attempt to load a file allocates, at most."""
+        path = tmp_path / "model"
+        path.write_bytes(content)
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match="cannot be loaded"):
+                load(path)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    @pytest.mark.parametrize("descr", ["|S0", "<U0", "|V0"])
+    @pytest.mark.parametrize("shape", [(300_000_000,), (300_000_000, 2)])
+    def test_entries_without_bytes(self, descr, shape, tmp_path):
+        content = (FIXTURES / f"classifier_format_{FORMAT}.quadfeat").read_bytes()
+        file = io.BytesIO()
+        header = {"descr": descr, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for name in self.members(content):
+            changed = forged(content, lambda m, n=name: m.update({n: file.getvalue()}))
+            assert self.largest(changed, tmp_path) < 2**21
+
+    @pytest.mark.parametrize("shape", [(300_000_000, 0), (0, 300_000_000), (3, 0, 300_000_000)])
+    def test_shapes_without_entries(self, shape, tmp_path):
+        content = (FIXTURES / f"ridge_format_{FORMAT}.quadfeat").read_bytes()
+        for name in self.members(content):
+            changed = forged(content, lambda m, n=name: m.update({n: npy(np.empty(shape))}))
+            assert self.largest(changed, tmp_path) < 2**21
+
+    def members(self, content):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return [name for name in archive.namelist() if name.endswith(".npy")]
+
+
+def test_a_classifier_of_the_first_format_goes_on(tmp_path):
+    old = load(FIXTURES / "classifier_format_1.quadfeat")
+    new = load(FIXTURES / f"classifier_format_{FORMAT}.quadfeat")
+    assert isinstance(old, QuadratureRidgeClassifier)
+    rows = rng.standard_normal((6, 3))
+    labels = ["above", "below", "above", "between", "below", "above"]
+    for model in (old, new):
+        model.partial_fit(rows, labels)
+        save(model, tmp_path / "model")
+    found, expected = (one.predict_proba(rows) for one in (old, new))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert old.temperature_ == pytest.approx(new.temperature_, rel=1e-6)
