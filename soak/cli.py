@@ -76,6 +76,7 @@ class Isolated:
         sender.close()
         try:
             self._receive(receiver, child)
+            child.join(30.0)
         finally:
             child.terminate()
             child.join(30.0)

@@ -30,7 +30,7 @@ N_WORKERS = 2
 # Bytes of memory of a worker, and the part of it that data may take before it goes to disk: less
 # than the rows of a trial. Workers are neither paused nor ended for what Python itself takes.
 MEMORY_LIMIT = 2**30
-MEMORY = {"target": 0.0002, "spill": False, "pause": False, "terminate": False}
+MEMORY = {"target": 0.00002, "spill": False, "pause": False, "terminate": False}
 
 # Sums in another order.
 CLOSE = 1e-6

@@ -9,6 +9,13 @@ Value = TypeVar("Value")
 Self = TypeVar("Self", bound="cached_property[Any]")
 
 
+class CopiedState:
+    """Pickle a copy of the attributes, since another thread may be computing one of them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
 class cached_property(Generic[Value]):
     """Compute an attribute once, without a lock.
 
