@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study digits test coverage docs sanitize fuzz dist compat lint types format bench learning limits bias clean
+.PHONY: help study digits test coverage docs sanitize fuzz soak dist compat lint types format bench learning limits bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,10 @@ fuzz: ## fuzz the native bindings for FUZZ_SECONDS, 600 if not set, under both s
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OPENBLAS_NUM_THREADS=1 \
 	  $(FUZZED)/bin/python fuzz/native.py build/corpus -artifact_prefix=build/ \
 	  -max_len=256 -len_control=0 -timeout=120 -max_total_time=$(FUZZ_SECONDS)
+
+SOAK_SECONDS ?= 600
+soak: $(VENV)/.installed-test ## stress threads, kills, files and clusters for SOAK_SECONDS, 600 if not set
+	$(BIN)/python -m soak --seconds $(SOAK_SECONDS)
 
 dist: $(VENV)/.installed-dev ## build sdist and wheel, and try the wheel in an empty environment
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/dist.py

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -530,3 +531,17 @@ def test_files_have_the_rights_that_the_umask_leaves_and_links_stay(tmp_path):
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "private", "target"]
+
+
+def test_many_writers_of_one_file_do_not_take_each_other_for_killed(tmp_path):
+    path, contents = tmp_path / "model", [bytes([k]) * 5000 for k in range(16)]
+
+    def write(content):
+        for _ in range(20):
+            with atomic_write(path) as file:
+                file.write(content)
+            assert path.read_bytes() in contents
+
+    with ThreadPoolExecutor(len(contents)) as pool:
+        list(pool.map(write, contents))
+    assert os.listdir(tmp_path) == ["model"]

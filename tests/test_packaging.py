@@ -1,9 +1,12 @@
 """What the files of the package say of it, in several places, is the same in all of them."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
+import sysconfig
+from fnmatch import fnmatch
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -50,6 +53,33 @@ def test_the_same_pythons_are_claimed_built_and_tested():
     assert built == [f"cp{python.replace('.', '')}-*" for python in CLAIMED]
     (matrix,) = re.findall(r"^ +python: \[(.*)\]$", read(".github/workflows/ci.yml"), re.M)
     assert matrix.replace('"', "").split(", ") == CLAIMED
+
+
+@pytest.mark.parametrize("python", ["cp313t", "cp314t", "cp315t"])
+def test_no_wheels_are_built_for_free_threaded_python(python):
+    options = PYPROJECT["tool"]["cibuildwheel"]
+    for system in ("manylinux_x86_64", "manylinux_aarch64", "macosx_arm64", "win_amd64"):
+        wheel = f"{python}-{system}"
+        built = any(fnmatch(wheel, pattern) for pattern in options["build"])
+        assert not built or any(fnmatch(wheel, pattern) for pattern in options["skip"])
+
+
+def test_free_threading_is_claimed_nowhere():
+    assert not any("Free Threading" in line for line in PYPROJECT["project"]["classifiers"])
+    # The option of nanobind by which a module says that it needs no GIL.
+    assert "FREE_THREADED" not in read("CMakeLists.txt")
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="Python has a GIL")
+@pytest.mark.skipif(not _core.IS_NATIVE_BUILT, reason="built without the native core")
+def test_importing_the_native_module_turns_the_gil_on():
+    code = "import quadfeat, sys; print(sys._is_gil_enabled())"
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHON_GIL"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert ran.stdout == "True\n"
+    assert "quadfeat._native" in ran.stderr  # the warning of Python
 
 
 def test_without_its_requirements_the_command_says_what_to_install():

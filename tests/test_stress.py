@@ -24,6 +24,7 @@ from sklearn.exceptions import NotFittedError
 
 import quadfeat
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, transform_into
+from quadfeat._lazy import cached_property
 from quadfeat.kernels import Gaussian, Matern
 
 PACKAGE = os.path.dirname(quadfeat.__file__)
@@ -172,6 +173,18 @@ class TestThreads:
         expected = pickle.loads(pickle.dumps(model)).predict_proba(X)
         for given in self.at_once(*[lambda: model.predict_proba(X)] * self.N):
             assert_allclose(given, expected, rtol=1e-10)
+
+    def test_lazy_attributes_hold_no_lock(self):
+        """A process that is forked in the meantime would inherit it, locked for good."""
+        both_compute = threading.Barrier(2, timeout=120)
+
+        class Slow:
+            @cached_property
+            def value(self):
+                both_compute.wait()
+                return 1
+
+        assert self.at_once(*[lambda: Slow().value] * 2) == [1, 1]
 
     def test_a_model_predicts_while_rows_are_added(self):
         """Every prediction is that of the model before a batch, or after it."""

@@ -21,6 +21,7 @@ from quadfeat import (
     save,
     transform_into,
 )
+from quadfeat._encoding import NOT_KEPT
 from quadfeat._fitted import changing, snapshot
 
 rng = np.random.default_rng(0)
@@ -186,3 +187,51 @@ def test_a_child_is_not_kept_waiting_by_threads_that_it_does_not_have():
         done.set()
         held.result()
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+class Computes:
+    """Stands for another thread: computes an attribute of an object that is being written."""
+
+    def __init__(self, thing, name):
+        self.thing, self.name = thing, name
+
+    def __reduce__(self):
+        getattr(self.thing, self.name)
+        return (int, ())
+
+    def __contains__(self, attribute):
+        if attribute in vars(self.thing):
+            getattr(self.thing, self.name)
+        return attribute in NOT_KEPT
+
+
+class TestAttributesComputedWhileAnObjectIsWritten:
+    def model(self):
+        return QuadratureRidge(features=FEATURES).partial_fit(X, y)
+
+    @pytest.mark.parametrize(
+        ("find", "name"),
+        [
+            (lambda model: model._solution, "posterior"),
+            (lambda model: model._solution.posterior, "_factor"),
+            (lambda model: pickle.loads(pickle.dumps(model)).features_.nodes_, "longest"),
+        ],
+    )
+    def test_pickle(self, find, name):
+        thing = find(self.model())
+        vars(thing).pop(name, None)
+        # The first one to be written.
+        attributes = dict(vars(thing))
+        vars(thing).clear()
+        vars(thing).update({"first": Computes(thing, name)} | attributes)
+        state = pickle.dumps(thing)
+        assert name in vars(thing)
+        assert vars(pickle.loads(state)).keys() == {"first", *attributes}
+
+    def test_save(self, tmp_path, monkeypatch):
+        model = self.model()
+        assert "posterior" not in vars(model._solution)
+        monkeypatch.setattr("quadfeat._encoding.NOT_KEPT", Computes(model._solution, "posterior"))
+        save(model, tmp_path / "model")
+        assert "posterior" in vars(model._solution)
+        assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))

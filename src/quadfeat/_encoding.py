@@ -184,7 +184,8 @@ class Encoder:
         if kind in RECORDS:
             attributes = {name: getattr(value, name) for name in _field_names(kind)}
         else:
-            attributes = {name: v for name, v in vars(value).items() if name not in NOT_KEPT}
+            held = dict(vars(value))  # another thread may be computing one of them
+            attributes = {name: item for name, item in held.items() if name not in NOT_KEPT}
             unknown = sorted(set(attributes) - set(_attribute_names(kind)))
             if unknown:
                 raise ValueError(

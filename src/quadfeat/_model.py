@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -30,6 +29,7 @@ from quadfeat import conjugate, lengthscales, posterior
 from quadfeat._array_api import to_numpy
 from quadfeat._available import available_if
 from quadfeat._fitted import changing, on_snapshot, snapshot
+from quadfeat._lazy import CopiedState, cached_property
 from quadfeat._pickles import VersionedState
 from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array
@@ -148,7 +148,7 @@ def can_predict_proba(model: Any) -> bool:
     return True
 
 
-class Solution:
+class Solution(CopiedState):
     """The coefficients that follow from a summary, computed when they are first asked for."""
 
     # Of what conjugate gradients would have: a direct solver takes one step, to rounding.

@@ -33,7 +33,6 @@ import operator
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import dask
@@ -45,6 +44,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
 from quadfeat._fitted import snapshot
+from quadfeat._lazy import cached_property
 from quadfeat._model import Coefficients, QuadratureModel
 from quadfeat._random import restored
 from quadfeat._validation import Array, Float64Array

@@ -22,7 +22,6 @@ sample of some hundreds or thousands of rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +32,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from quadfeat import _validation as check
+from quadfeat._lazy import cached_property
 from quadfeat._validation import Float64Array
 from quadfeat.kernels import Kernel, SeparationKernel
 

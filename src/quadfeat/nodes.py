@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from quadfeat import _reference as reference
+from quadfeat._lazy import CopiedState, cached_property
 from quadfeat._validation import Array, Float64Array
 from quadfeat.kernels import Kernel
 from quadfeat.nonlinearities import Fourier
@@ -116,7 +116,7 @@ class TurnedVertices(Directions):
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class Nodes(CopiedState):
     r"""A drawn quadrature rule, :math:`k \approx c\,[\omega_0 f(0) + \sum_j \omega_j f(w_j)]`.
 
     Attributes

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
+from quadfeat._lazy import CopiedState, cached_property
 from quadfeat._validation import Array, Float64Array
 from quadfeat.moments import Moments, NormalEquations
 
@@ -111,7 +111,7 @@ class RidgeProblem:
 
 
 @dataclass(frozen=True)
-class Posterior:
+class Posterior(CopiedState):
     """What the rows tell about the coefficients, for one alpha.
 
     Attributes
@@ -167,7 +167,9 @@ class Posterior:
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be computed again is not worth pickling.
-        return {name: value for name, value in vars(self).items() if name != "_factor"}
+        state = super().__getstate__()
+        state.pop("_factor", None)
+        return state
 
     def leverage(self, Z: Array) -> Float64Array:
         """Return the variance of the mean at rows of features, in units of the noise variance."""

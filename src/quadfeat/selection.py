@@ -16,7 +16,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from sklearn.base import clone
 
 from quadfeat import _validation as check
 from quadfeat._core import DENSE_UP_TO, compile_map, farthest
+from quadfeat._lazy import cached_property
 from quadfeat._validation import Float64Array
 from quadfeat.accuracy import mean_over_pairs
 from quadfeat.kernels import Kernel

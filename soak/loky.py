@@ -1,0 +1,90 @@
+"""Worker processes of joblib, each of them with native threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky import get_reusable_executor
+from numpy.typing import NDArray
+from sklearn.model_selection import GridSearchCV
+from threadpoolctl import threadpool_limits
+
+from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
+from soak.runner import Scenario, Trial
+
+Array = NDArray[Any]
+
+JOBS = 2
+
+
+def fit_and_use(model: Any, X: Array, y: Array) -> list[Array]:
+    """Return what a worker computes: features, predictions and coefficients."""
+    model = model.fit(X, y)
+    return [model.features_.transform(X), model.predict(X), model.coef_]
+
+
+class Loky(Scenario):
+    """Fit in processes of joblib with several native threads each, and compare with one process."""
+
+    name = "loky"
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """End the workers after the last trial: they would wait for more work."""
+        try:
+            yield
+        finally:
+            get_reusable_executor().shutdown(wait=True)
+
+    def run(self, trial: Trial) -> None:
+        kinds = (self.parallel, self.grid_search)
+        # Products of BLAS depend on how many threads it has; those of the core do not.
+        with (
+            threadpool_limits(1, user_api="blas"),
+            parallel_config("loky", inner_max_num_threads=1),
+        ):
+            kinds[trial.number % len(kinds)](trial)
+
+    def parallel(self, trial: Trial) -> None:
+        """Compare whole models from workers with those of this process."""
+        tasks = []
+        for seed in range(int(trial.rng.integers(2, 6))):
+            X, y, model = self.task(trial, seed)
+            tasks.append((model.set_params(n_jobs=trial.choose([1, 2, 4, -1])), X, y))
+        # Large arrays reach workers as read-only memory maps.
+        workers = Parallel(n_jobs=JOBS, max_nbytes=trial.choose([1, "1M"]))
+        given = workers(delayed(fit_and_use)(*task) for task in tasks)
+        trial.count("fit in a worker", len(tasks))
+        for (model, X, y), results in zip(tasks, given, strict=True):
+            wanted = fit_and_use(model.set_params(n_jobs=1), X, y)
+            if not all(map(np.array_equal, results, wanted)):
+                trial.report(f"a worker gave other numbers than one process: {model}")
+
+    def grid_search(self, trial: Trial) -> None:
+        """Compare the scores of a grid search."""
+        X, y, model = self.task(trial, 0)
+        grid = {"alpha": [0.01, 0.1, 1.0], "n_components": [20, 50]}
+        model.set_params(n_jobs=2)
+        searches = [GridSearchCV(model, grid, cv=3, n_jobs=jobs).fit(X, y) for jobs in (JOBS, 1)]
+        trial.count("fit in a worker", 18)
+        given, wanted = (search.cv_results_["mean_test_score"] for search in searches)
+        if not np.array_equal(given, wanted):
+            trial.report(f"a grid search gave other scores in workers: {model}, {given - wanted}")
+        given, wanted = (search.predict(X) for search in searches)
+        if not np.array_equal(given, wanted):
+            trial.report(f"a grid search gave another model in workers: {model}")
+
+    def task(self, trial: Trial, seed: int) -> tuple[Array, Array, Any]:
+        """Return rows, targets and a model that is not fitted."""
+        d = int(trial.rng.integers(2, 40))
+        X = trial.rng.standard_normal((int(trial.rng.integers(100, 2000)), d))
+        X = X.astype(trial.choose([np.float32, np.float64]))
+        options = {"n_components": 60, "rule": trial.choose(["auto", "rff", "sr33"])}
+        if trial.rng.integers(2):
+            labels = (X[:, 0] > 0).astype(int)
+            return X, labels, QuadratureRidgeClassifier(random_state=seed, **options)
+        return X, X[:, 0] + X[:, 1] ** 2, QuadratureRidge(random_state=seed, **options)
