@@ -1,18 +1,24 @@
 """Conjugate gradients against direct solutions, and the bound that stops them against the truth."""
 
 import copy
+import warnings
+from functools import reduce
 
+import dask
+import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
-from quadfeat import QuadratureFeatures
-from quadfeat.conjugate import Nystrom, advance, begin
+from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.conjugate import Nystrom, advance, begin, solve
 from quadfeat.kernels import Gaussian
 from quadfeat.products import FeatureProducts
-from quadfeat.systems import borders_of_block, sum_pairs
+from quadfeat.systems import LocalSystem, Residuals, borders_of_block, residuals_of_block, sum_pairs
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -90,6 +96,34 @@ def test_the_approximation_is_below_the_matrix(seed, decay, log_alpha):
     expected = np.linalg.solve(below + alpha * np.eye(40), residual)
     expected = np.sqrt(np.einsum("ij,ij->j", residual, expected))
     assert_allclose(found.bound(residual), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("gamma", [1e-4, 0.1])  # features that hardly vary, and that do
+@pytest.mark.parametrize("centered", [False, True])
+def test_the_approximation_is_below_the_matrix_of_rounded_products(gamma, weighted, centered):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (3000, 3)).astype(np.float32)
+    weights = rng.uniform(0, 3, 3000) if weighted else np.ones(3000)
+    features = QuadratureFeatures(Gaussian(gamma), n_components=120, random_state=0).fit(X)
+    products, Z = FeatureProducts(features), features.transform(X).astype(np.float64)
+    means = weights @ Z / weights.sum() * centered
+    outer = weights.sum() * np.outer(means, means)
+
+    def multiply(V):
+        return products.normal_multiply(X, V, weights) - outer @ V
+
+    A = (Z - means).T @ (weights[:, None] * (Z - means))
+    found = Nystrom.of(multiply, 120, 1.0, float(np.finfo(np.float32).eps), rng)
+    below = found.vectors * found.values @ found.vectors.T
+    assert np.linalg.eigvalsh(A - below)[0] >= -found.excess
+    assert found.excess < 1e-6 * np.trace(Z.T @ (weights[:, None] * Z))
+    # Residuals along eigenvectors are those that tell most of each eigenvalue.
+    values, vectors = np.linalg.eigh(A)
+    for alpha in (1e-6, 1e-4, 1e-2, 1.0, 100.0):
+        exact = 1 / np.sqrt(np.maximum(values, 0) + alpha)
+        bound = Nystrom(found.values, found.vectors, alpha, found.excess).bound(vectors)
+        assert (exact <= bound * (1 + 1e-6)).all()
 
 
 def test_the_preconditioner_undoes_the_large_eigenvalues():
@@ -185,6 +219,249 @@ def test_steps_end_where_they_are_told_to():
     assert loose.errors[-1] <= 1e-2 < min([1.0, *loose.errors[:-1]])
 
 
+class TestRefinement:
+    """Products in float32 for a system that is to be solved to float64."""
+
+    alpha = 1e-2
+    tol = 1e-10
+
+    def parts(self):
+        Z, Y = problem(n=120, n_rows=300, decay=0.05)
+        A, right = Z.T @ Z, Z.T @ Y
+        rough = A.astype(np.float32)
+
+        def multiply(V):
+            return (rough @ V.astype(np.float32)).astype(np.float64)
+
+        def check(coefficients):
+            residual = right - A @ coefficients - self.alpha * coefficients
+            return residual, np.zeros(Y.shape[1])
+
+        return Z, Y, multiply, check, right
+
+    def begin(self, multiply, right):
+        return begin(multiply, right, self.alpha, 6e-8, np.random.default_rng(0))
+
+    def test_true_residuals_get_where_updated_ones_only_say_they_are(self):
+        Z, Y, multiply, check, right = self.parts()
+        scales = np.linalg.norm(Y, axis=0)
+        expected = np.linalg.solve(Z.T @ Z + self.alpha * np.eye(120), right)
+
+        def error(state):
+            return (np.linalg.norm(Z @ (state.coefficients - expected), axis=0) / scales).max()
+
+        state = self.begin(multiply, right)
+        assert advance(multiply, right, scales, state, tol=self.tol, max_iter=400)
+        assert state.errors[-1] <= self.tol < 1e-8 < error(state)
+        state = self.begin(multiply, right)
+        assert solve(multiply, check, right, scales, state, tol=self.tol, max_iter=400)
+        assert error(state) <= state.totals[-1] <= self.tol
+        assert len(state.bounds) > 1
+        assert state.bounds == sorted(state.bounds, reverse=True)
+        # A tolerance that the updated residual reaches honestly takes one check.
+        state = self.begin(multiply, right)
+        assert solve(multiply, check, right, scales, state, tol=1e-3, max_iter=400)
+        assert state.checked_at == [state.n_iter]
+
+    def test_rounding_of_predictions_counts(self):
+        _, Y, multiply, check, right = self.parts()
+        scales = np.linalg.norm(Y, axis=0)
+        for rounding, converges in ((0.6e-6, True), (2e-6, False)):
+            state = self.begin(multiply, right)
+            converged = solve(
+                multiply,
+                lambda coefficients, rounding=rounding: (
+                    check(coefficients)[0],
+                    rounding * scales,
+                ),
+                right,
+                scales,
+                state,
+                tol=1e-6,
+                max_iter=400,
+            )
+            assert converged == converges
+            assert (state.totals[-1] <= 1e-6) == converges
+            assert state.roundings[-1] == pytest.approx(rounding)
+            assert state.bounds[-1] <= 1e-6
+            assert state.totals[-1] >= state.roundings[-1]
+
+    def test_it_ends_where_nothing_more_can_be_won(self):
+        _, Y, multiply, check, right = self.parts()
+        state = self.begin(multiply, right)
+        scales = np.linalg.norm(Y, axis=0)
+        assert not solve(multiply, check, right, scales, state, tol=1e-40, max_iter=10_000)
+        assert state.n_iter < 1000
+        assert state.totals[-1] < 1e-10
+
+    def test_steps_end_where_they_are_told_to(self):
+        _, Y, multiply, check, right = self.parts()
+        state = self.begin(multiply, right)
+        scales = np.linalg.norm(Y, axis=0)
+        assert not solve(multiply, check, right, scales, state, tol=self.tol, max_iter=7)
+        assert state.n_iter == 7
+        assert state.checked_at == [7]
+
+    def test_a_state_goes_on_as_if_it_had_not_been_left(self):
+        _, Y, multiply, check, right = self.parts()
+        kept = []
+        options = {"tol": self.tol, "max_iter": 400}
+        scales = np.linalg.norm(Y, axis=0)
+        whole = self.begin(multiply, right)
+        assert solve(
+            multiply,
+            check,
+            right,
+            scales,
+            whole,
+            after_step=lambda state: kept.append(copy.deepcopy(state)),
+            **options,
+        )
+        assert len(kept) == whole.n_iter
+        assert len(whole.checked_at) > 1
+        for state in kept:
+            assert solve(multiply, check, right, scales, state, **options)
+            assert_array_equal(state.coefficients, whole.coefficients)
+            for name in ("errors", "checked_at", "bounds", "roundings", "totals"):
+                assert getattr(state, name) == getattr(whole, name)
+
+
+class TestPublishedError:
+    """``solver_error_`` against a dense solution for the same features in float64."""
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (500, 3))
+    Y = np.column_stack([np.sin(2 * X[:, 0]) * X[:, 1], X[:, 2] ** 2])
+    Y += 0.1 * rng.standard_normal(Y.shape)
+    weights = rng.uniform(0, 3, 500)
+
+    def fit(self, X, Y, weights=None, *, model=QuadratureRidge, **options):
+        """Return a fitted model, and whether it has warned."""
+        parameters = {"solver": "cg", "n_components": 80, "random_state": 0} | options
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fitted = model(Gaussian(0.3), rule="orf", **parameters).fit(X, Y, weights)
+        assert all(one.category is ConvergenceWarning for one in caught)
+        return fitted, [str(one.message) for one in caught]
+
+    def true_error(self, model, predicted, X, Y, weights, intercept, alpha):
+        """Return the largest relative error of predictions, by a QR factor of weighted rows."""
+        Z = model.features_.transform(X).astype(np.float64)
+        Y = Y.reshape(len(X), -1)
+        counts = np.ones(len(X)) if weights is None else weights
+        origin = Y[0] * intercept  # so that large targets do not cancel
+        targets = Y - origin
+        means, centers = (counts @ rows / counts.sum() * intercept for rows in (Z, targets))
+        roots = np.sqrt(counts)[:, None]
+        rows = np.vstack([roots * (Z - means), np.sqrt(alpha) * np.eye(Z.shape[1])])
+        right = np.vstack([roots * (targets - centers), np.zeros((Z.shape[1], Y.shape[1]))])
+        exact = (Z - means) @ np.linalg.lstsq(rows, right)[0] + centers
+        wrong = (predicted.reshape(len(X), -1).astype(np.float64) - origin) - exact
+        lengths = np.linalg.norm(roots * (targets - centers), axis=0)
+        return (np.linalg.norm(roots * wrong, axis=0) / lengths).max()
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("alpha", [1e-4, 1e-2, 1.0, 10.0])
+    @pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-5, 1e-7, 1e-9])
+    def test_is_a_bound(self, dtype, alpha, tol):
+        X = self.X.astype(dtype)
+        for weights in (None, self.weights):
+            for intercept, offset in ((True, 0.0), (True, -3e4), (False, 0.0)):
+                Y = self.Y + offset
+                model, messages = self.fit(
+                    X, Y, weights, alpha=alpha, tol=tol, fit_intercept=intercept
+                )
+                predicted, error = model.predict(X), model.solver_error_
+                wrong = self.true_error(model, predicted, X, Y, weights, intercept, alpha)
+                assert wrong <= error * (1 + 1e-6) + 1e-13
+                assert error <= 100 * wrong
+                # It warns of what was not reached, and only of that.
+                assert (error > tol) == bool(messages)
+                if dtype == np.float64 or (tol >= 1e-3 and not offset):
+                    assert not messages
+                elif messages:
+                    assert f"right to {error:.2g}" in messages[0]
+                    assert "pass X as float64" in messages[0]
+                    # The smallest penalty is beside the rounding of products, too.
+                    rounds = "Rounding to float32 alone is" in messages[0]
+                    assert rounds or (alpha == 1e-4 and model.n_iter_ == 500)
+
+    def test_usual_tolerances_take_one_more_pass(self, monkeypatch):
+        passes = []
+        residuals = LocalSystem.residuals
+
+        def counted(system, *arguments):
+            passes.append("check")
+            return residuals(system, *arguments)
+
+        monkeypatch.setattr(LocalSystem, "residuals", counted)
+        for dtype in (np.float32, np.float64):
+            for alpha in (0.1, 1.0, 10.0):
+                self.fit(self.X.astype(dtype), self.Y, alpha=alpha, tol=1e-3)
+                assert passes == ["check"]
+                passes.clear()
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("form", ["sparse", "blocks"])
+    def test_rows_of_all_kinds(self, form, dtype):
+        X = np.where(self.X > 0, self.X, 0).astype(dtype)
+        blocks = [(X[part], self.Y[part]) for part in np.array_split(np.arange(500), 3)]
+        rows = (sparse.csr_array(X), self.Y) if form == "sparse" else (blocks, None)
+        for tol in (1e-3, 1e-6):
+            model, messages = self.fit(*rows, alpha=0.1, tol=tol)
+            predicted = model.predict(X if form == "blocks" else rows[0])
+            wrong = self.true_error(model, predicted, X, self.Y, None, True, 0.1)
+            assert wrong <= model.solver_error_ * (1 + 1e-6)
+            assert (model.solver_error_ > tol) == bool(messages)
+
+    @pytest.mark.parametrize("n_outputs", [1, 70])  # which the core multiplies, and BLAS
+    def test_any_number_of_outputs(self, n_outputs):
+        X = self.X.astype(np.float32)
+        Y = np.sin(X @ np.random.default_rng(0).standard_normal((3, n_outputs)) + 1)
+        model, messages = self.fit(X, Y, alpha=1e-3, tol=1e-8)
+        wrong = self.true_error(model, model.predict(X), X, Y, None, True, 1e-3)
+        assert 1e-8 < wrong <= model.solver_error_ * (1 + 1e-6)
+        assert messages
+
+    def test_classifiers(self):
+        X = self.X.astype(np.float32)
+        labels = np.digitize(self.Y[:, 0], [-1, 1])
+        model, messages = self.fit(
+            X, labels, self.weights, alpha=1e-3, tol=1e-9, model=QuadratureRidgeClassifier
+        )
+        codes = np.where(np.equal.outer(labels, range(3)), 1.0, -1.0)
+        decisions = model.decision_function(X)
+        wrong = self.true_error(model, decisions, X, codes, self.weights, True, 1e-3)
+        assert 1e-9 < wrong <= model.solver_error_ * (1 + 1e-6)
+        assert messages
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("value", [0.0, 7.1, -1e6 - 0.1])
+    def test_constant_targets_are_relative_to_themselves(self, value, dtype):
+        X = self.X.astype(dtype)
+        for weights in (None, self.weights):
+            model, messages = self.fit(X, np.full(500, value), weights)
+            assert not messages
+            assert model.solver_error_ <= np.finfo(dtype).eps
+            assert_allclose(model.predict(X), value, rtol=np.finfo(dtype).eps)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("tol", [1e-3, 1e-7])
+    def test_dask(self, dtype, tol):
+        X, offset = self.X.astype(dtype), 1e3
+        with dask.config.set(scheduler="synchronous"):
+            for weights in (None, self.weights):
+                lazy = da.from_array(X, chunks=(130, 3))
+                model, messages = self.fit(lazy, self.Y + offset, weights, alpha=0.1, tol=tol)
+                predicted = model.predict(lazy).compute()
+                local, _ = self.fit(X, self.Y + offset, weights, alpha=0.1, tol=tol)
+                wrong = self.true_error(model, predicted, X, self.Y + offset, weights, True, 0.1)
+                assert wrong <= model.solver_error_ * (1 + 1e-6)
+                assert (model.solver_error_ > tol) == bool(messages)
+                assert (dtype == np.float32 and tol < 1e-4) == bool(messages)
+                assert_allclose(predicted, local.predict(X), atol=10 * model.solver_error_)
+
+
 class TestSystems:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((90, 4))
@@ -205,3 +482,38 @@ class TestSystems:
             weighted = columns if weights is None else columns * weights[:, None]
             assert_allclose(borders, Z.T @ weighted, atol=1e-10)
             assert_allclose(corner, columns.T @ weighted, atol=1e-10)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_residuals_add_up(self, dtype):
+        X = self.X.astype(dtype)
+        features = QuadratureFeatures(Gaussian(0.3), n_components=20, random_state=0).fit(X)
+        products, Z = FeatureProducts(features), features.transform(X).astype(np.float64)
+        coefficients = self.rng.standard_normal((20, 2))
+        intercept, shift = np.array([0.3, -0.2]), np.array([1e3, 0.0])
+        for weights in (None, self.weights):
+            parts = [
+                residuals_of_block(
+                    products,
+                    X[part],
+                    self.Y[part],
+                    None if weights is None else weights[part],
+                    coefficients,
+                    intercept,
+                    shift,
+                )
+                for part in np.array_split(np.arange(90), 4)
+            ]
+            found = reduce(Residuals.merged, parts)
+            counts = np.ones(90) if weights is None else weights
+            fitted = Z @ coefficients + intercept
+            columns = np.column_stack([self.Y - fitted, np.ones(90)])
+            assert_allclose(found.products, Z.T @ (counts[:, None] * columns), atol=1e-11)
+            assert_allclose(found.sums, counts @ columns, atol=1e-11)
+            assert found.squares == pytest.approx(counts @ (Z**2).sum(axis=1))
+            predicted = products.predict(X, coefficients, intercept + shift)
+            rounding = counts @ (predicted.astype(np.float64) - shift - fitted) ** 2
+            if dtype == np.float32:
+                assert_allclose(found.rounding, rounding, rtol=1e-6)
+                assert (found.rounding > 1e-16).all()
+            else:
+                assert (found.rounding < 1e-20).all()

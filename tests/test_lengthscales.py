@@ -5,13 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from scipy import optimize
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as gp
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import log_loss
 
-from quadfeat import lengthscales
+from quadfeat import QuadratureRidge, QuadratureRidgeClassifier, lengthscales
 from quadfeat.kernels import (
     ArcCosine,
     Gaussian,
@@ -288,6 +291,172 @@ def test_inputs_without_spread(each):
     if each:
         assert np.ptp(learnt.kernel.gamma[3:]) < 1e-9
         assert 1e-3 < learnt.kernel.gamma[3] < 1e3
+
+
+SIGNS = st.sampled_from([-1.0, 1.0])
+OFFSETS = st.floats(-8, 12)  # decimal logarithms, as the next ones
+UNITS = st.floats(-100, 100)
+WEIGHT_DECADES = st.floats(0, 6)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    sign=SIGNS,
+    offset=OFFSETS,
+    unit=UNITS,
+    decades=WEIGHT_DECADES,
+    each=st.booleans(),
+)
+@example(seed=0, sign=1.0, offset=1.0, unit=0.0, decades=0.5, each=True)
+@settings(max_examples=40, deadline=None)
+def test_constant_inputs_change_nothing(seed, sign, offset, unit, decades, each):
+    X, Y = rows_and_outputs(m=30, d=2)
+    X = X * 10.0**unit
+    rng = np.random.default_rng(seed)
+    weights = 10.0 ** rng.uniform(-decades, 0, len(X))
+    weights /= weights.mean()
+    value = sign * rng.uniform(1, 2) * 10.0**offset
+    same = np.full((len(X), 1), value)
+    # A computation that ends in rounding leaves a few last bits.
+    rounded = value * (1 + np.finfo(float).eps * rng.integers(-4, 5, (len(X), 1)))
+    kernel = Matern(1.5)
+    alone = learn(kernel, X, Y, weights, each=each)
+    both = learn(kernel, np.hstack([same, X, rounded]), Y, weights, each=each)
+    expected, found = alone.kernel.length_scale, both.kernel.length_scale
+    np.testing.assert_allclose(found[1:-1] if each else found, expected, rtol=1e-12)
+    assert both[1:] == pytest.approx(alone[1:], rel=1e-12)
+    if each:
+        # The scale is at least the usual one, and keeps phases small enough to be exact.
+        usual = np.sqrt((1 + 3) / 2)
+        for scale in found[[0, -1]]:
+            assert scale >= usual * abs(value) * (1 - 1e-12)
+            assert scale <= usual * max(2 * abs(value), np.abs(X).max())
+
+
+@given(seed=st.integers(0, 1000), offset=OFFSETS, decades=WEIGHT_DECADES)
+@settings(max_examples=30, deadline=None)
+def test_offsets_of_inputs_and_targets_do_not_matter(seed, offset, decades):
+    X, Y = rows_and_outputs(m=30, d=2)
+    shift = 10.0**offset
+    X, Y = ((rows + shift) - shift for rows in (X, Y))  # which the sums below represent exactly
+    weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, len(X))
+    weights /= weights.mean()
+    before = learn(Gaussian(), X, Y, weights, each=True)
+    after = learn(Gaussian(), X + shift, Y + shift, weights, each=True)
+    np.testing.assert_allclose(after.kernel.gamma, before.kernel.gamma, rtol=1e-3)
+    assert after.log_evidence == pytest.approx(before.log_evidence, rel=1e-6)
+
+
+@pytest.mark.parametrize("decades", [0, 3, 100])
+def test_constant_targets_are_recognized_under_any_weights(decades, rng):
+    X, _ = rows_and_outputs(m=200)
+    weights = 10.0 ** rng.uniform(-decades, 0, len(X))
+    weights /= weights.mean()
+    for value in (0.1, -7.7, 1e12, 1e-100, 1e100):
+        Y = value * (1 + np.finfo(float).eps * rng.integers(0, 4, (len(X), 1)))
+        for targets in (np.full((len(X), 1), value), Y):
+            assert learn(Gaussian(), X, targets, weights, each=True)[1:] == (1.0, 0.0, 0)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Matern(1.5)], ids=repr)
+def test_a_column_that_varies_in_other_rows_only_is_measured_by_its_range(kernel):
+    X, Y = rows_and_outputs(m=60, d=3)
+    X[:, 2] = -0.3
+    for unit in (1e-9, 1.0, 1e9):
+        ranges = np.append(np.ptp(X[:, :2], axis=0), unit)
+        learnt = learn(kernel, X, Y, each=True, ranges=ranges).kernel
+        factors = learnt.input_factor(3)
+        assert factors[2] * unit <= kernel.usual_factor(3) * (1 + 1e-12)
+        # Two rows that differ by the whole range are still alike.
+        ends = np.zeros((2, 3))
+        ends[1, 2] = unit
+        assert learnt(ends)[0, 1] > 0.4
+        alone = learn(kernel, X[:, :2], Y, each=True).kernel.input_factor(2)
+        np.testing.assert_allclose(factors[:2], alone, rtol=1e-9)
+        # Relative to its range it is as wide as the others in the mean, unless that is narrow.
+        typical = np.sqrt(np.prod(alone * X[:, :2].std(axis=0)))
+        assert factors[2] * unit == pytest.approx(min(typical, kernel.usual_factor(3)))
+
+
+def test_rows_of_next_to_no_weight_do_not_make_a_column_narrow():
+    X, Y = rows_and_outputs(m=60, d=2)
+    rare = np.zeros((60, 1))
+    rare[7] = 1.0
+    weights = np.ones(60)
+    for light in (1e-4, 1e-14, 1e-200):
+        weights[7] = light
+        learnt = learn(Gaussian(), np.hstack([X, rare]), Y, weights, each=True)
+        assert np.isfinite(learnt.log_evidence)
+        # At most the end of the search, which is relative to a unit of 1 / 2.
+        assert learnt.kernel.gamma[2] <= 1.1 * lengthscales.FACTOR_RANGE[1] ** 2 * 4 / 3
+
+
+def test_a_range_beyond_that_of_the_sample_limits_the_scale():
+    X, Y = rows_and_outputs(m=60, d=2)
+    noise = 1e-9 * np.random.default_rng(1).standard_normal((60, 1))
+    ranges = np.append(np.ptp(X, axis=0), 1.0)
+    learnt = learn(Gaussian(), np.hstack([X, noise]), Y, each=True, ranges=ranges)
+    assert learnt.kernel.gamma[2] < 1e4
+    assert learn(Gaussian(), np.hstack([X, noise]), Y, each=True).kernel.gamma[2] > 1e6
+
+
+class TestRareColumns:
+    """Tables with columns that are constant, or nearly so, in the rows that lengthscales see."""
+
+    n_train = 2000
+
+    def table(self, seed, frequency, value, standardized):
+        """Return a smooth function of two inputs and of ten columns of rare values."""
+        rng = np.random.default_rng(seed)
+        n_rows = 2 * self.n_train
+        inputs = rng.standard_normal((n_rows, 2))
+        rare = rng.random((n_rows, 10)) < frequency
+        y = np.sin(2 * inputs[:, 0]) + inputs[:, 1] + rare @ np.linspace(-1, 1, 10)
+        y += 0.05 * rng.standard_normal(n_rows)
+        columns = value * rare - 0.3
+        if standardized:
+            columns = (columns - columns.mean(axis=0)) / np.maximum(columns.std(axis=0), 1e-9)
+        return np.hstack([inputs, columns]), y, rng.uniform(0.1, 3, n_rows)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize(
+        "rare",
+        [(1e-3, 1.0, True), (5e-3, 1.0, True), (1e-3, 1.0, False), (1e-3, 1e4, False)],
+        ids=["rare", "less rare", "one-hot", "large"],
+    )
+    def test_the_model_is_not_worse_than_without_lengthscales(self, rare, dtype, monkeypatch):
+        monkeypatch.setattr("quadfeat._model.LENGTHSCALE_ROWS", 300)
+        seen, new = slice(self.n_train), slice(self.n_train, None)
+        for seed in range(2):
+            X, y, weights = self.table(seed, *rare)
+            X = X.astype(dtype)
+            scores = {}
+            for name in (None, "ard"):
+                model = QuadratureRidge(
+                    lengthscales=name, alpha=1e-3, n_components=200, random_state=0
+                )
+                model.fit(X[seen], y[seen], weights[seen])
+                scores[name] = model.score(X[new], y[new])
+            assert scores["ard"] > scores[None] - 0.01
+            assert scores["ard"] > 0.8
+            # Rows that differ by a standard deviation, in one column only, are still alike.
+            assert (model.features_.kernel_.gamma * X[seen].var(axis=0)).max() < 2
+
+    @pytest.mark.skipif("QUADFEAT_DATA" not in os.environ, reason="needs adult")
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_one_hot_columns_of_real_data(self, weighted):
+        data = np.load(Path(os.environ["QUADFEAT_DATA"]) / "adult.npz")
+        X, y, new = data["X"].astype(float), data["y"], data["test"]
+        deviations = X[~new].std(axis=0)
+        X = (X - X[~new].mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
+        weights = np.random.default_rng(0).uniform(0.1, 3, (~new).sum()) if weighted else None
+        losses = {}
+        for name in (None, "ard"):
+            model = QuadratureRidgeClassifier(lengthscales=name, n_components=256, random_state=0)
+            model.fit(X[~new], y[~new], weights)
+            losses[name] = log_loss(y[new], model.predict_proba(X[new]))
+        assert losses["ard"] < losses[None]
+        assert model.features_.kernel_.gamma.max() < 1e6
 
 
 def test_outputs_without_spread_change_nothing():

@@ -1,5 +1,7 @@
 """Samples of rows, and fits to weighted rows: order, batches and copies do not matter."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from scipy import sparse, stats
 
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import Gaussian, Spread
-from quadfeat.sampling import RowSample, row_keys
+from quadfeat.sampling import RangedSample, RowSample, row_keys
 
 rng = np.random.default_rng(0)
 
@@ -204,6 +206,58 @@ class TestSpread:
     def test_constant_tables_have_no_deviation(self):
         for value in (0.0, 0.1, 1e300):
             assert Spread.of(np.full((1000, 3), value)).deviation == 0.0
+
+    @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+    @pytest.mark.parametrize("decades", [0, 1, 12])
+    def test_equal_entries_have_no_deviation_under_any_weights(self, form, decades):
+        weights = 10.0 ** rng.uniform(-decades, decades, 100_000)
+        for value in (0.1, -7.7, 1e12, 1e-300, 1e300):
+            for present in (weights, weights[::-1]):
+                spread = Spread.of(form(np.full((100_000, 3), value)), present)
+                assert spread.deviation == 0.0
+                assert spread.merged(spread).deviation == 0.0
+                assert spread.mean * spread.unit == pytest.approx(value, rel=1e-15)
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("offset", [1e-8, 1e4, 1e12])
+    def test_a_small_spread_about_a_large_mean(self, offset, weighted):
+        table = (rng.standard_normal((100_000, 3)) + offset) - offset  # exact when added to it
+        weights = 10.0 ** rng.uniform(-6, 0, 100_000) if weighted else np.ones(100_000)
+        mean = np.average(table, axis=0, weights=weights).mean()
+        squares = np.average((table - mean) ** 2, axis=0, weights=weights).mean()
+        whole = Spread.of(table + offset, weights).deviation
+        assert whole == pytest.approx(np.sqrt(squares), rel=1e-11)
+        parts = np.array_split(rng.permutation(len(table)), 7)
+        spreads = (Spread.of(table[part] + offset, weights[part]) for part in parts)
+        assert reduce(Spread.merged, spreads).deviation == pytest.approx(whole, rel=1e-12)
+
+
+class TestRangedSample:
+    @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_ranges_are_those_of_all_rows_with_weight(self, form, weighted):
+        table = np.where(rng.random((700, 4)) < 0.3, rng.standard_normal((700, 4)), 0.0) * 5
+        table[:, 3] = 2.5
+        weights = np.where(np.arange(700) % 3, 1.0, 0.0) if weighted else None
+        present = table if weights is None else table[weights > 0]
+        expected = np.ptp(present, axis=0)
+        whole = RangedSample.empty(4, 10)
+        halves = [RangedSample.empty(4, 10), RangedSample.empty(4, 10)]
+        for number, part in enumerate(np.array_split(np.arange(700), 6)):
+            rows = form(table[part]), None if weights is None else weights[part]
+            whole = whole.extended(*rows)
+            halves[number % 2] = halves[number % 2].extended(*rows)
+        for found in (whole, halves[0].merged(halves[1])):
+            assert_allclose(found.ranges, expected, rtol=1e-15)
+            assert_array_equal(found.sample.rows, RowSample.of(table, 10, weights).rows)
+
+    def test_no_rows_and_ends_of_the_range_of_numbers(self):
+        empty = RangedSample.empty(2, 10)
+        assert_array_equal(empty.ranges, 0.0)
+        assert_array_equal(empty.extended(np.ones((3, 2)), np.zeros(3)).ranges, 0.0)
+        far = empty.extended(np.array([[-1.5e308, 1.0], [1.5e308, 1.0]]))
+        assert np.isfinite(far.ranges).all()
+        assert far.ranges[0] > 1e308
 
 
 class TestFitWithWeights:

@@ -411,9 +411,13 @@ def _check_iteration(step: Any) -> None:
     _check_array(step.approximation.values, (rank,), np.float64, "values")
     _check_array(step.approximation.vectors, (shape[0], rank), np.float64, "vectors")
     check.check_positive(step.approximation.alpha, "alpha")
-    _check_kind(step.errors, list, "errors")
-    for error in step.errors:
-        _expect(check.is_number(error), "errors are no numbers")
+    for number in (step.approximation.excess, step.trust):
+        _check_finite(number, "excess and trust")
+    for name in ("errors", "checked_at", "bounds", "roundings", "totals"):
+        values = getattr(step, name)
+        _check_kind(values, list, name)
+        for value in values:
+            _expect(check.is_number(value), f"{name} are no numbers")
 
 
 def _check_problem(problem: Any, moments: Moments) -> int:

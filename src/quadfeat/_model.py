@@ -7,6 +7,7 @@ kept is a :class:`quadfeat.summaries.Summary`, whose size does not depend on the
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import sys
 import warnings
@@ -20,7 +21,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import gen_batches
+from sklearn.utils import assert_all_finite, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat import _validation as check
@@ -41,7 +42,7 @@ from quadfeat.posterior import AlphaPath, Posterior, RidgeProblem
 from quadfeat.products import FeatureProducts
 from quadfeat.progress import Progress
 from quadfeat.rules import Rule
-from quadfeat.sampling import RowSample, beside
+from quadfeat.sampling import RangedSample, beside
 from quadfeat.summaries import Summary
 from quadfeat.systems import LocalSystem, System
 
@@ -586,23 +587,26 @@ class QuadratureModel(VersionedState):
             return self.kernel
         return self._learnt_kernel(self._telling_rows(first, None), first.X.shape[1])
 
-    def _telling_rows(self, block: Block, summary: Summary | None) -> RowSample:
+    def _telling_rows(self, block: Block, summary: Summary | None) -> RangedSample:
         """Return rows of which to learn lengthscales, with targets as their last columns."""
+        assert_all_finite(block.X, estimator_name=QuadratureFeatures.__name__, input_name="X")
         targets = self._targets(block.y, summary)
-        chosen = RowSample.empty(block.X.shape[1] + targets.shape[1], LENGTHSCALE_ROWS)
+        chosen = RangedSample.empty(block.X.shape[1] + targets.shape[1], LENGTHSCALE_ROWS)
         for rows in gen_batches(block.X.shape[0], ROWS_PER_SAMPLE):  # no copy of the whole table
             weights = None if block.weights is None else block.weights[rows]
             chosen = chosen.extended(beside(block.X[rows], targets[rows]), weights)
         return chosen
 
-    def _learnt_kernel(self, chosen: RowSample, d: int) -> Kernel:
+    def _learnt_kernel(self, chosen: RangedSample, d: int) -> Kernel:
         """Return the kernel with lengthscales that were learnt."""
+        sample = chosen.sample
         learnt = lengthscales.learn(
             as_kernel(self.kernel),
-            chosen.rows[:, :d],
-            chosen.rows[:, d:],
-            chosen.weights / chosen.weights.mean(),  # as many rows as there are, not as copies
+            sample.rows[:, :d],
+            sample.rows[:, d:],
+            sample.weights / sample.weights.mean(),  # as many rows as there are, not as copies
             each=self.lengthscales == "ard",
+            ranges=chosen.ranges[:d],
         )
         return learnt.kernel
 
@@ -765,6 +769,7 @@ class QuadratureModel(VersionedState):
             lambda: tables,
             lambda block: self._final_targets(block.y, summary) - shift,
             lambda block: block.weights,
+            np.atleast_1d(np.asarray(shift, dtype=np.float64)),
         )
 
     def _unshift(self, summary: Summary) -> None:
@@ -796,25 +801,30 @@ class QuadratureModel(VersionedState):
                     file=sys.stderr,
                 )
 
-        converged = conjugate.advance(
+        converged = conjugate.solve(
             equations.multiply,
+            functools.partial(system.check, equations, alpha),
             equations.right,
-            np.sqrt(equations.squares),
+            system.scales(equations),
             current,
             tol=self.tol,
             max_iter=max_iter,
             after_step=after_step,
         )
-        error = current.errors[-1] if current.errors else 0.0
+        error, rounding = current.totals[-1], current.roundings[-1]
         if not converged:
+            remedy = "Give a larger max_iter, tol or alpha"
+            if rounding > self.tol:
+                remedy = f"Rounding to {dtype} alone is {rounding:.2g}: give a larger tol"
+            if dtype == np.float32:
+                remedy += ", or pass X as float64"
             warnings.warn(
                 f"conjugate gradients have not converged in {current.n_iter} steps: fitted values "
-                f"are right to {error:.2g} of the targets, and tol={self.tol:g}. Give a larger "
-                "max_iter, tol or alpha.",
+                f"are right to {error:.2g} of the targets, and tol={self.tol:g}. {remedy}.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        intercept = equations.target_means - equations.feature_means @ current.coefficients
+        intercept = equations.intercept_for(current.coefficients)
         self._solution = IterativeSolution(
             current.coefficients, intercept, alpha, current.n_iter, error
         )
@@ -936,17 +946,8 @@ class QuadratureModel(VersionedState):
     def _decisions(self, X: Any) -> Float64Array:
         """Return the values of the outputs at validated rows, shape (n_rows, n_outputs)."""
         solution = self._solution
-        return self._multiplied(X, solution.coefficients) + solution.intercept
-
-    def _multiplied(self, X: Any, coefficients: Float64Array) -> Float64Array:
-        """Return the features of validated rows times coefficients, which may be of any size."""
-        largest = np.abs(coefficients).max(axis=0, initial=0.0)
-        if not np.isfinite(largest).all():
-            raise ValueError("coefficients are beyond the range of numbers: rescale y.")
-        # Within the range of float32, in units that are powers of two.
-        units = np.ldexp(1.0, np.frexp(largest)[1])
-        found = FeatureProducts(self.features_).multiply(X, coefficients / units)
-        return np.asarray(found * units)
+        products = FeatureProducts(self.features_)
+        return products.predict(X, solution.coefficients, solution.intercept)
 
     def _posterior(self, what: str) -> Posterior:
         """Return the posterior, if the solver knows one."""
@@ -998,7 +999,10 @@ class QuadratureModel(VersionedState):
     @property
     @on_snapshot
     def solver_error_(self) -> float:
-        """How far fitted values may be off, relative to the targets; 0 for ``solver="normal"``."""
+        """A bound on the error of fitted values, relative to the targets; 0 for ``"normal"``.
+
+        It includes the rounding of predictions in the dtype of the rows.
+        """
         check_is_fitted(self)
         error: float = self._solution.error
         return error

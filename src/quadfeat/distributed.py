@@ -56,10 +56,10 @@ from quadfeat.moments import Moments, rows_per_block
 from quadfeat.nodes import Nodes
 from quadfeat.posterior import Spectral
 from quadfeat.progress import Progress
-from quadfeat.sampling import RowSample
+from quadfeat.sampling import RangedSample, RowSample
 from quadfeat.selection import N_ROWS
 from quadfeat.summaries import Summary, amounts_of, class_indices
-from quadfeat.systems import System, sum_pairs
+from quadfeat.systems import Residuals, System, sum_pairs
 
 Model = TypeVar("Model", bound=QuadratureModel)
 
@@ -387,7 +387,7 @@ def look_at_targets(X: Any, y: Any, weights: Any, parcel: Parcel) -> Outputs | N
 
 def telling_rows(
     X: Any, y: Any, weights: Any, parcel: Parcel, summary: Summary
-) -> RowSample | None:
+) -> RangedSample | None:
     """Return rows of a block of which to learn lengthscales."""
     model = parcel.model
     block = _block(X, y, weights, model)
@@ -442,6 +442,24 @@ def normal_product(
     return None if block is None else model._system([block], summary).multiply(vectors)
 
 
+def residuals_of_rows(
+    X: Any,
+    y: Any,
+    weights: Any,
+    parcel: Parcel,
+    summary: Summary,
+    coefficients: Float64Array,
+    intercept: Float64Array,
+) -> Residuals | None:
+    """Return the part of a block in ``System.residuals``."""
+    model = parcel.model
+    block = _block(X, y, weights, model)
+    if block is None:
+        return None
+    system: System = model._system([block], summary)
+    return system.residuals(coefficients, intercept)
+
+
 def _source(block: Block) -> Source:
     return Source([block], block.X.shape[0], repeatable=True)
 
@@ -465,6 +483,7 @@ class DaskSystem(System):
         self.table = table
         self.parcel = parcel
         self.summary = summary
+        self.shift = parcel.model._system([], summary).shift
 
     def borders(self) -> tuple[Float64Array, Float64Array]:
         total = self.table.total(border_products, _sum_of_pairs, self.parcel, self.summary)
@@ -478,6 +497,18 @@ class DaskSystem(System):
         )
         product: Float64Array = computed(total)[0]
         return product
+
+    def residuals(self, coefficients: Float64Array, intercept: Float64Array) -> Residuals:
+        total = self.table.total(
+            residuals_of_rows,
+            Residuals.merged,
+            self.parcel,
+            self.summary,
+            np.ascontiguousarray(coefficients),
+            intercept,
+        )
+        found: Residuals = computed(total)[0]
+        return found
 
 
 def _sum_of_pairs(left: Any, right: Any) -> Any:
@@ -574,7 +605,7 @@ def _fit_map_of(draft: QuadratureModel, table: Table) -> Outputs | None:
         survey = found["survey"]
         if draft.lengthscales is not None:
             assert outputs is not None
-            total = table.total(telling_rows, RowSample.merged, parcel, outputs.summary)
+            total = table.total(telling_rows, RangedSample.merged, parcel, outputs.summary)
             kernel = draft._learnt_kernel(computed(total)[0], d)
         if features is None:
             features = draft._new_features(kernel)

@@ -70,8 +70,10 @@ LEAST_SLOPE = 1e-5
 # wait for each other: a factor of 1000 rows then takes not 10 ms but half a second.
 ONE_THREAD_UP_TO = 2000
 
-# Columns that deviate less from their mean, relative to their largest value, are constant.
-ROUNDING = 8 * np.finfo(np.float64).eps
+# A column is constant if its values differ by no more than this, relative to the largest of them: a
+# sum of some hundred terms may leave so much rounding. In units of a smaller spread, the rounding
+# of the values would also blur the phases of all features.
+ROUNDING = 256 * np.finfo(np.float64).eps
 
 
 class Learnt(NamedTuple):
@@ -102,6 +104,7 @@ def learn(
     weights: Float64Array | None = None,
     *,
     each: bool,
+    ranges: Float64Array | None = None,
 ) -> Learnt:
     """Learn the scale of a kernel, and how much noise there is.
 
@@ -118,8 +121,12 @@ def learn(
         weights above 1 speak for little noise, whatever the data: those that are no counts but
         relative should have the mean 1, rows of weight 0 apart.
     each : bool
-        Whether each input gets a scale of its own. Inputs without any spread keep the one from
-        which the search for the others started.
+        Whether each input gets a scale of its own. Inputs that are constant in ``X`` take no part
+        in the search. They keep the usual scale or, if they have a range, the geometric mean of
+        those of the others relative to it, if that is wider.
+    ranges : ndarray of shape (d,), default=None
+        The largest less the smallest value of each input in all rows, of which ``X`` is a sample.
+        ``None`` means that ``X`` is all that is known.
 
     Returns
     -------
@@ -144,13 +151,24 @@ def learn(
     kernel.resolve(X)  # complains of parameters that are not valid, the scale included
     weights = np.ones(len(X)) if weights is None else weights
     X, Y, weights = (rows[weights > 0] for rows in (X, Y, weights))
-    inputs, input_units = _standardised(X, weights)
-    outputs, output_units = _standardised(Y, weights)
+    d = X.shape[1]
+    ranges = np.zeros(d) if ranges is None else ranges
+    inputs, input_units = _standardised(X, weights, ranges)
+    outputs, output_units = _standardised(Y, weights, np.zeros(Y.shape[1]))
     varying, telling = input_units > 0, output_units > 0
     common_unit = _root_mean_square(input_units[varying]) if varying.any() else 1.0
-    input_units = np.where(varying, input_units, common_unit)
-    log_ratios = np.log(input_units / common_unit)
-    evidence = Evidence(kernel, inputs, outputs[:, telling], weights)
+    # Columns that vary in other rows only are measured by their range. Columns that vary nowhere
+    # have the unit of the others, but at least their magnitude: phases of large multiples would
+    # round the other inputs away.
+    largest = np.abs(X).max(axis=0)
+    elsewhere = ~varying & (ranges > ROUNDING * largest)
+    constant_units = np.where(elsewhere, ranges, np.maximum(largest, common_unit))
+    input_units = np.where(varying, input_units, constant_units)
+    if not varying.any():
+        common_unit = _root_mean_square(input_units)
+    log_ratios = np.log(input_units / common_unit)[varying]
+    # Constant columns move no rows apart, so the others are learned as if these were not there.
+    evidence = Evidence(kernel, inputs[:, varying], outputs[:, telling], weights)
 
     # Two rows differ by one number an output, and its variance takes that up.
     if varying.any() and telling.any() and evidence.degrees > 1:
@@ -159,12 +177,24 @@ def learn(
         log_units = evidence.degrees * np.log(output_units[telling]).sum()
         log_evidence = float(evidence.constant - found.loss - log_units)
     else:
-        start = np.log([kernel.usual_factor(X.shape[1])])
+        start = np.log([kernel.usual_factor(d)])
         found = Found(0.0, log_ratios, start, np.log(ALPHA_OF_NOTHING), 0)
         log_evidence = 0.0
 
     with np.errstate(all="ignore"):
-        scale = kernel.factor_to_scale(np.exp(found.log_factors) / input_units)
+        if each:
+            usual = kernel.usual_factor(d)
+            factors = np.full(d, usual)
+            if varying.any():
+                # The sample says nothing about columns that vary elsewhere, so the best guess is
+                # what is typical of the others. The usual scale may be narrow beside those of a
+                # wide kernel, whose variance is large: the few rows that have other values would be
+                # fitted by functions of large amplitude.
+                factors[elsewhere] = min(usual, float(np.exp(found.log_factors.mean())))
+            factors[varying] = np.exp(found.log_factors)
+            scale = kernel.factor_to_scale(factors / input_units)
+        else:
+            scale = kernel.factor_to_scale(np.exp(found.shifts) / common_unit)
     name = kernel.scale_parameter
     if not ((scale > 0) & (scale < np.inf)).all():
         raise ValueError(
@@ -352,15 +382,38 @@ def _descend(evidence: Evidence, start: Found) -> Found:
     )
 
 
-def _standardised(X: Float64Array, weights: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return columns with mean 0 and deviation 1, and their units: 0 for those without spread."""
-    largest = np.abs(X).max(axis=0)
-    columns = X / np.where(largest > 0, largest, 1.0)  # so that squares stay in range
+def _standardised(
+    X: Float64Array, weights: Float64Array, ranges: Float64Array
+) -> tuple[Float64Array, Float64Array]:
+    r"""Return columns with mean 0 in units of their spread, and these units: 0 for constants.
+
+    The unit is the standard deviation :math:`\sigma`, unless few rows account for most of it, as in
+    a one-hot column of a rare category. Those rows are many deviations away from all others, where
+    the evidence hardly changes with the scale. Then the unit is :math:`\sqrt{E x^4 / E x^2} / 2`:
+    half the distance of these rows, however few they are and however little they weigh. It is
+    larger than :math:`\sigma` for a kurtosis above 4. Nor is the unit smaller than the deviation of
+    as many rows, equally weighted, that include both ends of the range: rows outside of the sample
+    must not be farther apart than rows of it could be.
+    """
+    unit = _power_of_two(np.maximum(np.abs(X).max(axis=0), ranges))
+    columns = X / unit
+    columns = columns - columns[0]  # exact zeros for equal values, whatever the weights
+    spreads = np.ptp(columns, axis=0)
+    constant = spreads <= ROUNDING
     columns -= np.average(columns, axis=0, weights=weights)
-    deviations = np.sqrt(np.average(columns**2, axis=0, weights=weights))
-    deviations[deviations <= ROUNDING] = 0.0
-    columns[:, deviations == 0] = 0.0
-    return columns / np.where(deviations > 0, deviations, 1.0), deviations * largest
+    columns[:, constant] = 0.0
+    variances = np.average(columns**2, axis=0, weights=weights)
+    fourth = np.average(columns**4, axis=0, weights=weights)
+    distances = np.sqrt(fourth / np.where(variances > 0, variances, 1.0))
+    least = np.maximum(spreads, ranges / unit) / np.sqrt(2.0 * len(X))
+    units = np.maximum.reduce([np.sqrt(variances), distances / 2.0, least])
+    units[constant] = 0.0
+    return columns / np.where(constant, 1.0, units), units * unit
+
+
+def _power_of_two(values: Float64Array) -> Float64Array:
+    """Return the largest power of two up to each value, by which to divide is exact."""
+    return np.asarray(np.ldexp(1.0, np.frexp(values)[1] - 1))
 
 
 def _root_mean_square(values: Float64Array) -> float:

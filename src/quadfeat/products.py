@@ -19,6 +19,9 @@ USUAL = 1e12
 # Rows of a block at most: sums over them are in the dtype of the features, beyond in float64.
 ROWS_PER_BLOCK = 1024
 
+# Features that are cast to float64 at once: few enough to stay in a cache.
+ENTRIES_PER_CAST = 2**18
+
 
 class FeatureProducts:
     """Products with the features of rows, which are made, used and dropped.
@@ -80,6 +83,20 @@ class FeatureProducts:
                 np.matmul(Z, V, out=out[rows])
         return out
 
+    def predict(
+        self, X: Any, coefficients: Float64Array, intercept: Float64Array | float = 0.0
+    ) -> Float64Array:
+        """Return ``Z coefficients + intercept`` as models predict it.
+
+        The product is in the dtype of ``X``, for coefficients of any size, and the sum in float64.
+        """
+        largest = np.abs(coefficients).max(axis=0, initial=0.0)
+        if not np.isfinite(largest).all():
+            raise ValueError("coefficients are beyond the range of numbers: rescale y.")
+        # Within the range of float32, in units that are powers of two.
+        units = np.ldexp(1.0, np.frexp(largest)[1])
+        return np.asarray(self.multiply(X, coefficients / units) * units + intercept)
+
     def normal_multiply(self, X: Any, V: Any, weights: Any = None) -> Float64Array:
         """Return ``Z' diag(weights) Z V`` from one pass over the rows.
 
@@ -136,6 +153,22 @@ class FeatureProducts:
             for rows, Z in self._blocks(compiled, X):
                 out += np.matmul(Z.T, U[rows], out=sums)
         return out * unit
+
+    def in_float64(self, X: Any) -> Iterator[tuple[slice, Float64Array]]:
+        """Yield slices of rows and their features, made in the dtype of ``X``, as float64.
+
+        Features take the place of those before.
+        """
+        size = max(1, ENTRIES_PER_CAST // self._n_columns)
+        buffer = np.empty((size, self._n_columns))
+        for rows, Z in self._blocks(self._compiled(X), X):
+            if Z.dtype == np.float64:
+                yield rows, Z
+                continue
+            for start in range(0, len(Z), size):
+                part = Z[start : start + size]
+                buffer[: len(part)] = part
+                yield slice(rows.start + start, rows.start + start + len(part)), buffer[: len(part)]
 
     @property
     def _n_columns(self) -> int:

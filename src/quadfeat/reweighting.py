@@ -89,8 +89,8 @@ def reweight(nodes: Nodes, kernel: Kernel, X: Array, rng: np.random.Generator) -
     n_samples = X.shape[0]
     if n_samples < 6:
         raise ValueError(
-            f"X has {n_samples} sample(s), and reweight=True needs rows to fit on and others to check "
-            "with: give at least 6, or use reweight=False."
+            f"X has {n_samples} sample(s), and reweight=True needs rows to fit and to check: "
+            "give at least 6, or use reweight=False."
         )
     if len(nodes.radii) > MOST_NODES:
         raise ValueError(

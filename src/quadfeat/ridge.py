@@ -22,6 +22,7 @@ from quadfeat.blocks import Block, is_dask, is_stream
 from quadfeat.kernels import Kernel
 from quadfeat.moments import Accumulator
 from quadfeat.posterior import ROWS_PER_SOLVE, Posterior
+from quadfeat.products import FeatureProducts
 from quadfeat.rules import Rule
 from quadfeat.summaries import Summary, amounts_of, class_indices, joint_classes
 
@@ -63,7 +64,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     tol : float, default=1e-3
         For ``"cg"``: the predictions of the training targets are to differ from those of the exact
         solution by at most ``tol`` times the targets (about their mean), in the root mean square.
-        A bound, not a guess, down to the rounding of products: for float32 rows it ends sooner.
+        A bound, rounding of predictions included; ``fit`` warns if it cannot be reached.
     max_iter : int, default=None
         For ``"cg"``: steps at most. None is 500.
     gram_dtype : {"float32", "float64"}, default="float32"
@@ -100,7 +101,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     n_iter_ : int
         Steps of conjugate gradients; 1 for ``solver="normal"``.
     solver_error_ : float
-        The bound that ``tol`` is about.
+        A bound on the error of ``predict`` for the training rows, relative to the targets.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -231,7 +232,8 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         Returns
         -------
         y_mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            float64, for targets have more digits than float32 rows. A Dask array, computed when it is asked for, if ``X`` is a collection of Dask's.
+            float64, since targets may have more digits than float32 rows. A lazy Dask array if
+            ``X`` is a Dask collection.
         y_std : ndarray of the same shape
             Only with ``return_std``.
         """
@@ -276,7 +278,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         found = self._posterior("sample_y")
         coefficients, intercepts = found.draw(n_samples, generator(random_state))
         flat = coefficients.reshape(len(coefficients), -1)
-        values = self._multiplied(X, flat)
+        values = FeatureProducts(self.features_).predict(X, flat)
         values = values.reshape(-1, *coefficients.shape[1:]) + intercepts
         return values[:, 0] if self._one_output else values
 

@@ -11,7 +11,7 @@ add nothing, so that sparse rows have the keys of dense ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -142,6 +142,57 @@ class RowSample:
         """
         mean, square = self.weights.mean(), (self.weights**2).mean()
         return max(1.0, float(self.n_distinct * mean**2 / square))
+
+
+@dataclass(frozen=True)
+class RangedSample:
+    """Distinct rows of a table, and the smallest and largest value of each column in all rows.
+
+    Attributes
+    ----------
+    sample : RowSample
+    lowest, highest : array of shape (n_columns,)
+        Infinite for a table without rows.
+    """
+
+    sample: RowSample
+    lowest: Float64Array
+    highest: Float64Array
+
+    @classmethod
+    def empty(cls, n_columns: int, size: int) -> RangedSample:
+        """Return the sample of a table without rows."""
+        nothing = np.full(n_columns, np.inf)
+        return cls(RowSample.empty(n_columns, size), nothing, -nothing)
+
+    def extended(self, table: Any, weights: Any = None) -> RangedSample:
+        """Return the sample of this table and another, dense or CSR, together."""
+        sample = self.sample.extended(table, weights)
+        present = table if weights is None else table[weights > 0]
+        if present.shape[0] == 0:
+            return replace(self, sample=sample)
+        lowest, highest = (
+            check.to_dense_float64(ends).ravel()
+            for ends in (present.min(axis=0), present.max(axis=0))
+        )
+        return RangedSample(
+            sample, np.minimum(self.lowest, lowest), np.maximum(self.highest, highest)
+        )
+
+    def merged(self, other: RangedSample) -> RangedSample:
+        """Return the sample of both tables together."""
+        return RangedSample(
+            self.sample.merged(other.sample),
+            np.minimum(self.lowest, other.lowest),
+            np.maximum(self.highest, other.highest),
+        )
+
+    @property
+    def ranges(self) -> Float64Array:
+        """The largest less the smallest value of each column, as far as numbers reach."""
+        with np.errstate(over="ignore"):
+            differences = self.highest - self.lowest
+        return np.clip(differences, 0.0, np.finfo(np.float64).max)
 
 
 def _totals(which: NDArray[np.intp], weights: Float64Array) -> Float64Array:

@@ -209,8 +209,8 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
     _check_target(name, y, entry.task)
     as_published = X.shape == entry.shape or X.shape == entry.subset
     if entry.standardise:
-        deviation = X.std(axis=0)
-        X = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+        varying = np.ptp(X, axis=0) > 0  # rounding may give a constant column a deviation
+        X = (X - X.mean(axis=0)) / np.where(varying, X.std(axis=0), 1.0)
     n_train = min(entry.n_train or len(X), len(X))
     largest = X[:n_train].max()
     if largest <= 0:
