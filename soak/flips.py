@@ -261,8 +261,11 @@ def attack_identity(rng: np.random.Generator, folder: Path) -> Notes:
                 if trouble:
                     found.append(f"{fit} with {name} {trouble}")
                 elif given is not None:
-                    # A change behind the rows that are done changes nothing about them.
-                    if np.array_equal(given, fit.run(other, checkpoint=False)):
+                    # A change behind the rows that are done is harmless, to rounding: targets are
+                    # summed up about a mean that all of them have a part in.
+                    wanted = fit.run(other, checkpoint=False)
+                    tolerance = 0.0 if "permuted" in name else CLOSE
+                    if np.allclose(given, wanted, rtol=0.0, atol=tolerance):
                         events["other data accepted, harmless"] += 1
                     else:
                         found.append(f"{fit} is accepted for {name}, and the model is wrong")

@@ -620,6 +620,25 @@ class TestForgedFiles:
         with pytest.raises(ValueError, match="cannot be loaded"):
             load_bytes(forged(small, change), tmp_path)
 
+    @pytest.mark.parametrize(
+        "header",
+        [
+            b"__import__('os').abort()",
+            b"{'descr': '<f8', 'fortran_order': False, 'shape': (3,)",
+            b"{'descr': '<f8', 'fortran_order': False, 'shape': (3)}\n",
+            b"{'descr': '<M8[s]', 'fortran_order': False, 'shape': (3,), }\n",
+            b"\xff",
+            b"",
+        ],
+    )
+    def test_headers_that_quadfeat_does_not_write(self, small, tmp_path, header):
+        def change(members):
+            start = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+            members["0.npy"] = start + header + bytes(24)
+
+        with pytest.raises(ValueError, match=r"0\.npy has a header that quadfeat does not write"):
+            load_bytes(forged(small, change), tmp_path)
+
     @pytest.mark.parametrize("array", [np.array([Bomb()], dtype=object), np.zeros(2, "i4,f8")])
     def test_arrays_of_objects_are_never_unpickled(self, small, tmp_path, array):
         def change(members):
@@ -629,6 +648,19 @@ class TestForgedFiles:
 
         with pytest.raises(ValueError, match=NOT_AS_WRITTEN):
             load_bytes(forged(small, change), tmp_path)
+
+    @pytest.mark.parametrize("dtype", ["<f8", ">f4", "|b1", "<i8", "|u1", "<U7", "|S3"])
+    @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 3, 4)])
+    def test_headers_are_read_as_numpy_reads_them(self, dtype, shape):
+        for order in "CF":
+            file = io.BytesIO(npy(np.zeros(shape, dtype, order=order)))
+            np.lib.format.read_magic(file)
+            start = file.tell()
+            expected = np.lib.format.read_array_header_1_0(file)
+            end = file.tell()
+            file.seek(start)
+            assert persistence._read_header(file, "0.npy") == expected
+            assert file.tell() == end
 
     def test_other_versions_of_npy(self, small, tmp_path):
         def change(members):

@@ -53,6 +53,12 @@ COMMENT = re.compile(
 )
 LONGEST_COMMENT = 256
 
+# The header of an array of numbers, flags or strings in the .npy format.
+ARRAY_HEADER = re.compile(
+    rb"\{'descr': '([<>|][biufSU]\d{1,9})', 'fortran_order': (True|False), "
+    rb"'shape': \((|\d{1,18},|\d{1,18}(?:, \d{1,18})+)\),? ?\} *\n"
+)
+
 # Bytes that are hashed at once.
 CHUNK = 2**20
 
@@ -361,13 +367,27 @@ def _is_size_field(fields: bytes) -> bool:
     return fields.startswith(OF_64_BITS) and len(fields) == SIZE_FIELD
 
 
+def _read_header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and dtype of an array in version 1.0 of the .npy format.
+
+    NumPy parses the header as an expression of Python, which fails at random in threads of Python
+    3.11 before 3.11.8.
+    """
+    length = int.from_bytes(member.read(2), "little")
+    found = ARRAY_HEADER.fullmatch(member.read(length))
+    if found is None:
+        raise ValueError(f"{name} has a header that quadfeat does not write")
+    descr, order, shape = (group.decode() for group in found.groups())
+    return tuple(map(int, shape.replace(",", " ").split())), order == "True", np.dtype(descr)
+
+
 def _read_array(archive: zipfile.ZipFile, name: str, size: int) -> Array:
     """Return an array, whose shape is compared with the size of its member before it is made."""
     with archive.open(name) as member:
         version = np.lib.format.read_magic(member)
         if version != (1, 0):
             raise ValueError(f"{name} is in version {version} of the .npy format")
-        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
+        shape, fortran_order, dtype = _read_header(member, name)
         n_bytes = archive.getinfo(name).file_size - member.tell()
         # Entries without bytes would make room for any number of them.
         if dtype.hasobject or dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != n_bytes:
