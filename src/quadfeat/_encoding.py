@@ -311,6 +311,20 @@ class Decoder:
         return _from_upper_triangle(self._array(name))
 
 
+def names_of_arrays(tree: Tree) -> set[str]:
+    """Return the names of the arrays that a tree refers to."""
+    names, left = set(), [tree]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            if part.get("type") in ("array", "triangle"):
+                names.add(str(part.get("name")))
+            left.extend(part.values())
+        elif isinstance(part, list):
+            left.extend(part)
+    return names
+
+
 def _upgrade(kind: type[Any], attributes: dict[str, Any]) -> None:
     """Bring the attributes of an object of format 1 up to date."""
     if kind is Moments:

@@ -283,9 +283,10 @@ class Sides:
         squares, target_sums = np.diagonal(corner)[:-1], corner[:-1, -1]
         if not intercept:
             return cls(right, squares, weight, np.zeros(len(sums)), np.zeros(len(squares)), False)
-        means = target_sums / weight
-        right = right - np.multiply.outer(sums, means)
-        squares = np.maximum(squares - weight * means**2, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # which callers check
+            means = target_sums / weight
+            right = right - np.multiply.outer(sums, means)
+            squares = np.maximum(squares - weight * means**2, 0.0)
         target_means = means + offset
         _check_spread(np.sqrt(squares / weight), target_means)
         return cls(right, squares, weight, sums / weight, target_means, True)

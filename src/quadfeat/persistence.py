@@ -29,7 +29,7 @@ import numpy as np
 
 from quadfeat import _validation as check
 from quadfeat._consistency import check_fitted, check_state
-from quadfeat._encoding import MODELS, Decoder, Encoder
+from quadfeat._encoding import MODELS, Decoder, Encoder, names_of_arrays
 from quadfeat._files import USUAL, atomic_write
 from quadfeat._fitted import snapshot
 from quadfeat._validation import Array
@@ -321,15 +321,12 @@ def _read(file: IO[bytes], kind: str, found_format: int) -> Any:
         text = archive.read(TREE)
         if text.count(b"[") + text.count(b"{") > MOST_CONTAINERS:
             raise ValueError(f"{TREE} has more than {MOST_CONTAINERS} lists and objects")
-        used = {TREE}
-
-        def read(name: str) -> Array:
-            used.add(f"{name}.npy")
-            return _read_array(archive, f"{name}.npy", size)
-
-        found = Decoder(read, found_format).decode(json.loads(text))
-        if sorted(used) != sorted(archive.namelist()):
-            raise ValueError("it has members that belong to nothing, or twice the same")
+        tree = json.loads(text)
+        known = {TREE, *(f"{name}.npy" for name in names_of_arrays(tree))}
+        if sorted(known) != sorted(archive.namelist()):
+            raise ValueError(f"its members are not those that {TREE} refers to")
+        decoder = Decoder(lambda name: _read_array(archive, f"{name}.npy", size), found_format)
+        found = decoder.decode(tree)
     if kind == "checkpoint":
         check_state(found)
         return found
