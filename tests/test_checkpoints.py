@@ -1,5 +1,6 @@
 """Fits that are killed and started again: they go on, and the result is the same."""
 
+import copy
 import errno
 import json
 import os
@@ -11,6 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -19,7 +21,8 @@ import quadfeat
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, checkpoints
 from quadfeat._files import PRIVATE, atomic_write, remove_orphans
 from quadfeat._model import rows_per_block
-from quadfeat.checkpoints import Checkpoint, described
+from quadfeat.blocks import Block
+from quadfeat.checkpoints import Checkpoint, RowHash, described
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
 from quadfeat.persistence import read_checkpoint
 
@@ -545,3 +548,81 @@ def test_many_writers_of_one_file_do_not_take_each_other_for_killed(tmp_path):
     with ThreadPoolExecutor(len(contents)) as pool:
         list(pool.map(write, contents))
     assert os.listdir(tmp_path) == ["model"]
+
+
+class TestWhatIsHashed:
+    """Rows of several kinds, and parameters of many types."""
+
+    def digest(self, *blocks):
+        rows = RowHash()
+        for block in blocks:
+            rows.add(Block(*block))
+        return rows.digest()
+
+    def test_where_the_kinds_of_rows_change_matters(self):
+        ones = np.ones(50)
+        parts = [(X[:50], y[:50]), (X[50:100], y[50:100])]
+        for one, other in (
+            ([(*parts[0], ones), (*parts[1], None)], [(*parts[0], None), (*parts[1], ones)]),
+            (
+                [(X[:50].astype(np.float32), y[:50], None), (*parts[0], None)],
+                [(*parts[0], None), (X[:50].astype(np.float32), y[:50], None)],
+            ),
+            (
+                [(sparse.csr_array(X[:50]), y[:50], None), (*parts[0], None)],
+                [(*parts[0], None), (sparse.csr_array(X[:50]), y[:50], None)],
+            ),
+        ):
+            assert self.digest(*one) != self.digest(*other)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (np.random.default_rng(0), np.random.default_rng(1)),
+            (np.random.RandomState(0), np.random.RandomState(1)),
+            (pd.Series(np.arange(200.0)), pd.Series(np.r_[np.arange(199.0), 0.0])),
+            (np.array([None] * 2000), np.array([None] * 1000 + [1] + [None] * 999)),
+            (np.float32, np.float64),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_values_that_look_alike_differ(self, one, other):
+        assert described(one) != described(other)
+        assert described(one) == described(copy.deepcopy(one))
+
+    def test_values_that_are_the_same_are_equal(self):
+        assert described({0: 2.0, 1: 1.0}) == described({np.int64(1): np.float64(1.0), 0: 2.0})
+        features = [QuadratureFeatures(n_jobs=n) for n in (None, 2)]
+        assert described(features[0]) == described(features[1])
+
+
+@pytest.mark.parametrize("seed", [np.random.default_rng, np.random.RandomState])
+def test_conjugate_gradients_that_were_killed_before_the_first_step(tmp_path, seed, monkeypatch):
+    def model(**parameters):
+        return QuadratureRidge(
+            n_components=20, rule="orf", solver="cg", tol=1e-6, random_state=seed(0), **parameters
+        )
+
+    expected = model().fit(X, y).coef_
+    path = tmp_path / "state"
+    with monkeypatch.context() as dying:
+        dying.setattr("quadfeat.conjugate.begin", lambda *_: killed())
+        with pytest.raises(Killed):
+            model(checkpoint=path).fit(X, y)
+    assert path.exists()
+    assert_array_equal(model(checkpoint=path).fit(X, y).coef_, expected)
+
+
+def killed():
+    raise Killed
+
+
+def test_other_names_of_columns_are_refused(tmp_path, eager):
+    path = tmp_path / "state"
+    model = QuadratureRidge(n_components=9, random_state=0, checkpoint=path)
+    blocks = [(pd.DataFrame(X[:100], columns=list("abc")), y[:100])] * 2
+    with pytest.raises(Killed):
+        model.fit(killed_after(blocks, 1))
+    other = [(pd.DataFrame(X[:100], columns=list("xyz")), y[:100])] * 2
+    with pytest.raises(ValueError, match="another fit, whose columns"):
+        model.fit(iter(other))

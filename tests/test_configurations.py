@@ -170,3 +170,21 @@ class TestChangesBetweenBatches:
         whole = QuadratureRidge(**given, alpha=3.0, fit_intercept=False)
         whole.fit(np.vstack([X, X]), np.concatenate([y, y]))
         np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-6)
+
+    def test_models_of_other_class_weights_are_not_merged(self):
+        features = QuadratureFeatures(n_components=9, random_state=0).fit(X)
+        left, right = (
+            QuadratureRidgeClassifier(features=features, class_weight=weights).fit(X, LABELS)
+            for weights in ({0: 1.0, 1: 5.0}, {0: 5.0, 1: 1.0})
+        )
+        with pytest.raises(ValueError, match=r"class_weight was .* for the rows of this model"):
+            left.merge(right)
+        balanced = QuadratureRidgeClassifier(features=features, class_weight="balanced")
+        balanced.fit(X, LABELS).set_params(class_weight=left.class_weight)
+        with pytest.raises(ValueError, match="class_weight='balanced' needs"):
+            left.merge(balanced)
+        declared = QuadratureRidgeClassifier(features=features)
+        declared.partial_fit(X, LABELS, classes=[0, 1])
+        other = QuadratureRidgeClassifier(features=features).fit(X, LABELS + 1)
+        with pytest.raises(ValueError, match=r"classes \[2\], which are not among"):
+            declared.merge(other)

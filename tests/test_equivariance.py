@@ -11,7 +11,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, checkpoints
+from quadfeat import (
+    QuadratureFeatures,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+    checkpoints,
+)
 from quadfeat.kernels import Gaussian, Matern
 from quadfeat.lengthscales import learn
 from quadfeat.summaries import joint_classes
@@ -251,6 +256,30 @@ def test_permuted_rows(fitted, tmp_path):
     same(found, expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("criterion", ["gcv", "loo", "evidence"])
+def test_permuted_rows_have_the_same_path(criterion):
+    noisy = y + rng.standard_normal(N)
+    paths = []
+    for _ in range(3):
+        order = rng.permutation(N)
+        model = ridge(alpha=criterion).fit(X[order], noisy[order])
+        paths.append((model.alpha_, model.path_.alphas[-12:], model.path_.gcv[-12:]))
+    for alpha, alphas, gcv in paths[1:]:
+        assert alpha == paths[0][0]
+        assert_array_equal(alphas, paths[0][1])
+        assert_allclose(gcv, paths[0][2], rtol=1e-3)
+
+
+def test_targets_of_rows_without_weight_have_no_part_on_dask(tmp_path):
+    weights = np.where(np.arange(N) < 650, 0.0, 1.0)
+    for solver in ("normal", "cg"):
+        model = ridge(alpha=1.0, solver=solver, tol=1e-8)
+        expected = on_dask(model, X, y * weights, weights, tmp_path).predict(NEW)
+        spoiled = np.where(weights > 0, y, 1e12)
+        found = on_dask(model, X, spoiled, weights, tmp_path).predict(NEW)
+        assert_allclose(found, expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("kernel", [Gaussian(), Matern(1.5)])
 def test_permuted_columns(kernel):
     order = np.array([2, 0, 1])
@@ -269,7 +298,7 @@ def test_permuted_columns(kernel):
 class TestNothingToLearnFrom:
     @pytest.mark.parametrize("value", [0.0, 7.0, 1e9, 1e-300])
     @pytest.mark.parametrize("alpha", [1.0, "gcv", "loo", "evidence"])
-    def test_equal_targets(self, value, alpha):
+    def test_equal_targets(self, value, alpha, tmp_path):
         for weights in (None, rng.uniform(0.1, 3.0, N)):
             model = ridge(alpha=alpha).fit(X, np.full(N, value), weights)
             assert_array_equal(model.predict(NEW), value)

@@ -127,6 +127,49 @@ class TestPaths:
             load(path)
 
 
+def with_parameter(content, name, value):
+    """Return a file whose model has another parameter."""
+
+    def change(members):
+        tree = json.loads(members["model.json"])
+        tree["attributes"][name] = value
+        members["model.json"] = json.dumps(tree).encode()
+
+    return forged(content, change)
+
+
+class TestWhatElseIsInAFile:
+    def content(self):
+        return (FIXTURES / f"ridge_format_{FORMAT}.quadfeat").read_bytes()
+
+    @pytest.mark.parametrize("name", ["payload.py", "evil.html", "999.npy"])
+    def test_members_that_belong_to_nothing(self, name, tmp_path):
+        path = tmp_path / "model"
+        path.write_bytes(forged(self.content(), lambda members: members.update({name: b"x"})))
+        with pytest.raises(ValueError, match="members that belong to nothing"):
+            load(path)
+
+    def test_two_members_of_one_name_and_fields(self, tmp_path):
+        path = tmp_path / "model"
+        for twice, field in ((True, b""), (False, b"\xfe\xca\x04\x00%PDF")):
+            file = io.BytesIO()
+            with (
+                zipfile.ZipFile(io.BytesIO(self.content())) as archive,
+                zipfile.ZipFile(file, "w") as other,
+            ):
+                for name in archive.namelist():
+                    member = zipfile.ZipInfo(name)
+                    member.extra = field
+                    other.writestr(member, archive.read(name))
+                if twice:
+                    with pytest.warns(UserWarning, match="Duplicate name"):
+                        other.writestr("model.json", archive.read("model.json"))
+                other.comment = comment_of(1) + b"0" * 64
+            path.write_bytes(signed(file.getvalue()))
+            with pytest.raises(ValueError, match=r"twice the same|field of unknown use"):
+                load(path)
+
+
 def _joblib_bytes(value):
     file = io.BytesIO()
     joblib.dump(value, file)
@@ -163,6 +206,17 @@ class TestMemory:
         for name in self.members(content):
             changed = forged(content, lambda m, n=name: m.update({n: npy(np.empty(shape))}))
             assert self.largest(changed, tmp_path) < 2**21
+
+    def test_numbers_that_would_become_bytes(self, tmp_path):
+        content = (FIXTURES / f"ridge_format_{FORMAT}.quadfeat").read_bytes()
+        for dtype, value in (("S1", 600_000_000), ("S1", "a"), ("<f8", [1.0]), ("<i8", 1.5)):
+            tree = {"type": "scalar", "dtype": dtype, "value": value}
+            assert self.largest(with_parameter(content, "n_components", tree), tmp_path) < 2**21
+
+    def test_trees_of_many_lists(self, tmp_path):
+        content = (FIXTURES / f"ridge_format_{FORMAT}.quadfeat").read_bytes()
+        changed = with_parameter(content, "alphas", [[]] * 300_000)
+        assert self.largest(changed, tmp_path) < 8 * len(changed)
 
     def members(self, content):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

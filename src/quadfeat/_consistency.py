@@ -444,7 +444,10 @@ def _check_posterior(found: Any, n_components: int, n_outputs: int, moments: Mom
     _check_coefficients(found, n_components, n_outputs)
     check.check_positive(found.alpha, "alpha of _solution")
     _expect(check.is_number(found.log_evidence), "log_evidence of _solution is no number")
-    _check_array(found.signal_variance, (n_outputs,), np.float64, "signal_variance of _solution")
+    # NaN for outputs whose targets are all equal.
+    variance, name = found.signal_variance, "signal_variance of _solution"
+    _check_kind(variance, np.ndarray, name)
+    _check_array(np.nan_to_num(variance, nan=0.0, posinf=np.inf), (n_outputs,), np.float64, name)
     _expect(_check_problem(found.problem, moments) == n_outputs, "_solution has two problems")
     path = found.path
     if path is not None:

@@ -268,10 +268,12 @@ class Decoder:
         return _built(KNOWN[kind], attributes)
 
     def _decode_scalar(self, tree: dict[str, Any]) -> Any:
-        dtype = np.dtype(str(tree["dtype"]))
-        if not _is_plain(dtype):
-            raise ValueError(f"a number has the dtype {dtype}")
-        return dtype.type(self.decode(tree["value"]))
+        dtype, value = np.dtype(str(tree["dtype"])), self.decode(tree["value"])
+        # Of an integer, the type of bytes would make so many of them.
+        kinds: Any = {"b": bool, "i": int, "u": int, "f": float, "U": str}.get(dtype.kind)
+        if kinds is None or not _is_plain(dtype) or type(value) is not kinds:
+            raise ValueError(f"a {type(value).__name__} has the dtype {dtype}")
+        return dtype.type(value)
 
     def _decode_dict(self, tree: dict[str, Any]) -> dict[Any, Any]:
         return {self.decode(key): self.decode(value) for key, value in tree["items"]}

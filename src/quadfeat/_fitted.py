@@ -56,7 +56,8 @@ class _Locks:
             os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
-        self._guard = threading.Lock()
+        # Collecting garbage, which may happen anywhere, may run code that asks for a lock.
+        self._guard = threading.RLock()
         self._of: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()
 
     def of(self, estimator: Any) -> Any:

@@ -31,10 +31,9 @@ from quadfeat._available import available_if
 from quadfeat._fitted import changing, on_snapshot, snapshot
 from quadfeat._lazy import CopiedState, cached_property
 from quadfeat._pickles import VersionedState
-from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array
 from quadfeat.blocks import Block, Source, Validated, is_dask, is_stream
-from quadfeat.checkpoints import Checkpoint, described
+from quadfeat.checkpoints import NOT_IDENTITY, Checkpoint, described
 from quadfeat.features import QuadratureFeatures
 from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.moments import Accumulator, rows_per_block
@@ -66,9 +65,6 @@ ROWS_PER_SAMPLE = 8192
 
 # Private attributes that a fit sets; those of scikit-learn stay.
 LEARNT = ("_solution", "_one_output", "_declared", "_balanced", "_fitted_with")
-
-# Parameters that do not change what is fitted.
-NOT_IDENTITY = ("n_jobs", "verbose", "checkpoint")
 
 # Parameters that rows which are added later have to share with the first ones.
 OF_ALL_ROWS = (
@@ -168,15 +164,15 @@ class Solution(CopiedState):
     def posterior(self) -> Posterior:
         """The coefficients and what is known about them."""
         found = self.solve()
-        self.warn_of_precision(found.alpha)
+        self.warn_of_precision(found)
         return found
 
-    def warn_of_precision(self, alpha: float) -> None:
+    def warn_of_precision(self, found: Posterior) -> None:
         """Warn if products of features are not precise enough for an alpha."""
-        if self.is_below_precision(alpha):
+        if self.is_below_precision(found.alpha, found.path):
             check.warn_user(
-                f"alpha={alpha:.3g} is at the limit of products of features in float32, whose "
-                "rounding may show: give gram_dtype='float64', or a larger alpha."
+                f"alpha={found.alpha:.3g} is at the limit of products of features in float32: "
+                "their rounding may show. Give gram_dtype='float64', or a larger alpha."
             )
 
     def solve(self, left_out: Any = None) -> Posterior:
@@ -187,9 +183,13 @@ class Solution(CopiedState):
             self.problem, self.penalty.criterion, self.penalty.alphas, left_out
         )
 
-    def is_below_precision(self, alpha: float) -> bool:
-        """Return whether an alpha takes products of features in float64, and they are not."""
-        return self.dtype == "float32" and posterior.is_below_precision(self.summary.moments, alpha)
+    def is_below_precision(self, alpha: float, path: AlphaPath | None = None) -> bool:
+        """Return whether an alpha, best of a path, takes products in float64, and they are not."""
+        chosen = path is not None and self.penalty.alphas is None
+        smallest = float(path.alphas[0]) if path is not None and chosen else 0.0
+        return self.dtype == "float32" and posterior.is_below_precision(
+            self.summary.moments, alpha, smallest
+        )
 
     @property
     def coefficients(self) -> Float64Array:
@@ -478,7 +478,7 @@ class QuadratureModel(VersionedState):
 
     def _parameters_of_all_rows(self) -> dict[str, str]:
         """Return texts of the parameters that rows which are added later have to share."""
-        names = [name for name in OF_ALL_ROWS if name in self.get_params(deep=False)]
+        names = [name for name in OF_ALL_ROWS if hasattr(self, name)]
         texts = {name: described(getattr(self, name)) for name in names}
         given = self._given_features()
         if given is not None and given.__sklearn_is_fitted__():
@@ -522,6 +522,7 @@ class QuadratureModel(VersionedState):
             "class": type(self).__name__,
             "parameters": parameters,
             "map": given.fingerprint() if given and given.__sklearn_is_fitted__() else None,
+            "columns": described(list(getattr(self, "feature_names_in_", []))),
             "number of rows": source.n_rows,
         }
 
@@ -627,10 +628,11 @@ class QuadratureModel(VersionedState):
             if source.repeatable:
                 # Once more in float64, in which smaller alphas make a difference.
                 checkpoint.restart()
+                del summary, self._solution  # two matrices of products would be in memory
                 summary = self._sum_up(source, first, checkpoint, None, "float64")
                 self._settle(summary, "float64", self._left_out(source, summary, "float64"))
             elif penalty.alpha is None:
-                self._solution.warn_of_precision(self._solution.alpha)
+                self._solution.warn_of_precision(self._solution.posterior)
         self._solution.coefficients  # noqa: B018  # errors and warnings belong into fit
 
     def _left_out(self, source: Source, summary: Summary, dtype: str) -> Any:
@@ -651,11 +653,12 @@ class QuadratureModel(VersionedState):
         solution, alpha = self._solution, self._penalty.alpha
         if solution.dtype == "float64":
             return False
+        path = None
         if alpha is None:
             if "posterior" not in vars(solution):
                 solution.posterior = solution.solve()
-            alpha = solution.alpha
-        below: bool = solution.is_below_precision(alpha)
+            alpha, path = solution.alpha, solution.posterior.path
+        below: bool = solution.is_below_precision(alpha, path)
         return below
 
     def _sum_up(
@@ -785,7 +788,8 @@ class QuadratureModel(VersionedState):
         assert alpha is not None
         equations = system.equations(bool(self.fit_intercept))
         precision = float(np.finfo(dtype).eps)
-        rng = generator(self.random_state)
+        # A restart has the same map, and not always the generator that drew it.
+        rng = np.random.default_rng(int(self.features_.fingerprint()[:16], 16))
         current = state["iteration"] if state else None
         if current is None:
             current = conjugate.begin(equations.multiply, equations.right, alpha, precision, rng)

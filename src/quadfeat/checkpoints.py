@@ -21,6 +21,9 @@ from quadfeat import _validation as check
 from quadfeat._files import PRIVATE, remove_orphans
 from quadfeat.blocks import Block
 
+# Parameters that do not change what is fitted.
+NOT_IDENTITY = ("n_jobs", "verbose", "checkpoint")
+
 # Seconds between two files at least, and how much longer than writing one they are apart.
 SECONDS = 10.0
 TIMES_AS_LONG = 20.0
@@ -39,14 +42,25 @@ def described(value: Any) -> str:
     False
     """
     if isinstance(value, BaseEstimator):
-        parameters = described(value.get_params(deep=False))
-        return f"{type(value).__name__}{parameters}"
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+        parameters = value.get_params(deep=False)
+        kept = {name: item for name, item in parameters.items() if name not in NOT_IDENTITY}
+        return f"{type(value).__name__}{described(kept)}"
+    if isinstance(value, np.random.Generator):
+        return described(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return described(value.get_state(legacy=False))
+    if isinstance(value, np.generic):
+        return described(value.item())
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key!r}: {described(item)}' for key, item in value.items())}}}"
+        items = sorted((described(key), described(item)) for key, item in value.items())
+        return f"{{{', '.join(f'{key}: {item}' for key, item in items)}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(described, value))}]"
+    if hasattr(value, "__array__") and not isinstance(value, type):
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            return f"{array.shape}{described(array.ravel().tolist())}"
+        return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
     # Where an object is in memory has no part in what it is.
     return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))
 
@@ -69,30 +83,39 @@ class RowHash:
     """
 
     def __init__(self) -> None:
-        # Each part has a hash of its own, so that it does not matter where blocks end.
+        # Each part has a hash of its own, so that it does not matter where blocks end, but for
+        # those at which the parts, or their dtypes, change.
         self._parts: dict[str, Any] = {}
+        self._n_rows = 0
+        self._kinds: list[str] = []
+        self._changes: list[str] = []
 
     def add(self, block: Block) -> None:
         """Add rows that were validated."""
         X = block.X
+        if X.shape[0] == 0:
+            return
+        parts = {"targets": _hashable(block.y)}
         if sparse.issparse(X):
-            self._update("lengths", np.diff(X.indptr).astype(np.int64))
-            self._update("places", X.indices.astype(np.int64))
-            self._update("entries", X.data)
+            parts["lengths"] = np.diff(X.indptr).astype(np.int64)
+            parts["places"] = X.indices.astype(np.int64)
+            parts["entries"] = X.data
         else:
-            self._update("rows", X)
-        self._update("targets", _hashable(block.y))
+            parts["rows"] = X
         if block.weights is not None:
-            self._update("weights", block.weights)
-
-    def _update(self, name: str, values: Any) -> None:
-        name = f"{name} {values.dtype.str} {values.shape[1:]}"
-        part = self._parts.setdefault(name, hashlib.blake2b(digest_size=32))
-        part.update(np.ascontiguousarray(values).view(np.uint8).data)
+            parts["weights"] = block.weights
+        named = {f"{name} {v.dtype.str} {v.shape[1:]}": v for name, v in parts.items()}
+        if sorted(named) != self._kinds:
+            self._kinds = sorted(named)
+            self._changes.append(f"{self._n_rows} {self._kinds}")
+        for name, values in named.items():
+            part = self._parts.setdefault(name, hashlib.blake2b(digest_size=32))
+            part.update(np.ascontiguousarray(values).view(np.uint8).data)
+        self._n_rows += X.shape[0]
 
     def digest(self) -> str:
         """Return the hash of all rows so far."""
-        whole = hashlib.blake2b(digest_size=32)
+        whole = hashlib.blake2b("\n".join(self._changes).encode(), digest_size=32)
         for name, part in sorted(self._parts.items()):
             whole.update(name.encode() + part.digest())
         return whole.hexdigest()

@@ -320,19 +320,24 @@ class Outputs:
     ----------
     summary : Summary
         Of no rows, but with all classes.
+    weight : float
+        The sum of the weights of the rows.
     labels, amounts : array or None
         Of a classifier: the classes, and how often they occur.
     """
 
     summary: Summary
+    weight: float
     labels: Array | None = None
     amounts: Float64Array | None = None
 
     def merged(self, other: Outputs) -> Outputs:
         """Return that of the rows of both."""
-        summary = self.summary.merged(other.summary)
+        # The shift of the targets is that of rows that count.
+        first, second = (self, other) if self.weight > 0 else (other, self)
+        summary, weight = first.summary.merged(second.summary), self.weight + other.weight
         if self.labels is None:
-            return Outputs(summary)
+            return Outputs(summary, weight)
         classes = summary.classes
         assert classes is not None
         amounts = np.zeros(len(classes))
@@ -340,7 +345,7 @@ class Outputs:
             assert one.labels is not None
             assert one.amounts is not None
             amounts[class_indices(one.labels, classes)] += one.amounts
-        return Outputs(summary, classes, amounts)
+        return Outputs(summary, weight, classes, amounts)
 
 
 def _block(X: Any, y: Any, weights: Any, model: QuadratureModel) -> Block | None:
@@ -380,9 +385,10 @@ def look_at_targets(X: Any, y: Any, weights: Any, parcel: Parcel) -> Outputs | N
     if block is None:
         return None
     summary = model._start(block, 0)
+    weight = float(X.shape[0] if block.weights is None else block.weights.sum())
     if summary.classes is None:
-        return Outputs(summary)
-    return Outputs(summary, *amounts_of(block.y, block.weights))
+        return Outputs(summary, weight)
+    return Outputs(summary, weight, *amounts_of(block.y, block.weights))
 
 
 def telling_rows(
@@ -622,6 +628,7 @@ def _fit_normal(draft: QuadratureModel, table: Table, parcel: Parcel) -> None:
     """Sum up the rows, then solve the normal equations."""
     _sum_up(draft, table, parcel, draft.gram_dtype)
     if draft._needs_precision():
+        del draft._solution  # two matrices of products would be in memory
         _sum_up(draft, table, parcel, "float64")
     draft._solution.coefficients  # noqa: B018  # errors and warnings belong into fit
 

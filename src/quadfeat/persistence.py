@@ -42,8 +42,10 @@ FORMAT = 2
 READABLE = {"model": (1, FORMAT), "checkpoint": (FORMAT,)}
 
 TREE = "model.json"
-# Bytes of the tree at most: of names, parameters and candidates even wide tables have far fewer.
-LARGEST_TREE = 2**26
+# Bytes of the tree, and lists and objects in it, at most: names, parameters and candidates of even
+# wide tables take far fewer.
+LARGEST_TREE = 2**24
+MOST_CONTAINERS = 2**18
 DIGEST_LENGTH = 64
 COMMENT = re.compile(
     rb"quadfeat (model|checkpoint), format (\d{1,9}), version (\S{1,64}), "
@@ -70,6 +72,7 @@ HEADER = struct.Struct("<4s2xH18x2H")
 SIGNATURE = b"PK\x03\x04"
 HAS_DESCRIPTOR = 0x08
 OF_64_BITS = b"\x01\x00"
+SIZE_FIELD = 20
 DESCRIPTOR = {True: 24, False: 16}
 
 
@@ -315,8 +318,18 @@ def _read(file: IO[bytes], kind: str, found_format: int) -> Any:
         _check_layout(file, archive)
         if archive.getinfo(TREE).file_size > LARGEST_TREE:
             raise ValueError(f"{TREE} has more than {LARGEST_TREE} bytes")
-        decoder = Decoder(lambda name: _read_array(archive, f"{name}.npy", size), found_format)
-        found = decoder.decode(json.loads(archive.read(TREE)))
+        text = archive.read(TREE)
+        if text.count(b"[") + text.count(b"{") > MOST_CONTAINERS:
+            raise ValueError(f"{TREE} has more than {MOST_CONTAINERS} lists and objects")
+        used = {TREE}
+
+        def read(name: str) -> Array:
+            used.add(f"{name}.npy")
+            return _read_array(archive, f"{name}.npy", size)
+
+        found = Decoder(read, found_format).decode(json.loads(text))
+        if sorted(used) != sorted(archive.namelist()):
+            raise ValueError("it has members that belong to nothing, or twice the same")
     if kind == "checkpoint":
         check_state(found)
         return found
@@ -340,11 +353,18 @@ def _check_layout(file: IO[bytes], archive: zipfile.ZipFile) -> None:
         if signature != SIGNATURE:
             raise ValueError(f"{member.filename} has no header")
         fields = file.read(name + extra)[name:]
+        if member.comment or (fields and not _is_size_field(fields)):
+            raise ValueError(f"{member.filename} has a comment or a field of unknown use")
         place += HEADER.size + name + extra + member.file_size
         if flags & HAS_DESCRIPTOR:
             place += DESCRIPTOR[fields.startswith(OF_64_BITS)]
     if archive.start_dir != place:
         raise ValueError("there are other bytes behind the last member")
+
+
+def _is_size_field(fields: bytes) -> bool:
+    """Return whether an extra field has nothing but sizes of 64 bits."""
+    return fields.startswith(OF_64_BITS) and len(fields) == SIZE_FIELD
 
 
 def _read_header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

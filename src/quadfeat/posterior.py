@@ -34,9 +34,12 @@ __all__ = ["AlphaPath"]
 # The alphas that are tried if the user gives none: from the largest eigenvalue down to this part of
 # it, or to this many times the error of the Gram matrix: by no more than its inverse are
 # coefficients off, and only where the data says little about them.
-N_ALPHAS = 31
 SMALLEST_ALPHA = 1e-12
 ALPHA_PER_ERROR = 4.0
+
+# So many alphas are tried per factor of ten: powers of ten and what is between, so that they do not
+# depend on rounding errors, which change with the order of rows.
+STEPS_PER_DECADE = 3
 
 # Alphas that are chosen are rounded to so many per factor of ten, so that rounding errors, which
 # depend on the order of rows, seldom change them.
@@ -310,7 +313,10 @@ class Spectral:
         if largest <= ROUNDING * self.system.weight * float(means @ means):
             largest = 1.0
         smallest = max(SMALLEST_ALPHA * largest, ALPHA_PER_ERROR * self.system.gram_error)
-        return np.geomspace(smallest, max(largest, EDGE * smallest), N_ALPHAS)
+        first = STEPS_PER_DECADE * int(np.ceil(np.log10(smallest)))
+        last = int(np.ceil(STEPS_PER_DECADE * np.log10(largest)))
+        steps = np.arange(first, max(last, first + 1) + 1)
+        return np.asarray(10.0 ** (steps / STEPS_PER_DECADE))
 
     def path(self, alphas: Float64Array) -> AlphaPath:
         """Return GCV and evidence for each alpha."""
@@ -434,8 +440,11 @@ def choose_alpha(
     return spectral.posterior(best, problem, path)
 
 
-def is_below_precision(moments: Moments, alpha: float) -> bool:
-    """Return whether an alpha is too small for a Gram matrix that was multiplied in float32."""
+def is_below_precision(moments: Moments, alpha: float, smallest: float = 0.0) -> bool:
+    """Return whether an alpha is too small for a Gram matrix that was multiplied in float32.
+
+    ``smallest`` is the smallest alpha that was tried because of the error of the matrix.
+    """
     error = moments.gram_error()
     trace = float(np.diagonal(moments.products)[: moments.n_components].sum())
-    return error > ROUNDING * trace and alpha < EDGE * ALPHA_PER_ERROR * error
+    return error > ROUNDING * trace and alpha < EDGE * max(ALPHA_PER_ERROR * error, smallest)

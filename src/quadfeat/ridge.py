@@ -14,7 +14,7 @@ from quadfeat import _validation as check
 from quadfeat import calibration
 from quadfeat._array_api import follows_input, to_numpy
 from quadfeat._available import available_if
-from quadfeat._fitted import on_snapshot
+from quadfeat._fitted import on_snapshot, snapshot
 from quadfeat._model import QuadratureModel, can_add_rows, can_predict_proba
 from quadfeat._random import generator
 from quadfeat._validation import Array, Float64Array
@@ -454,12 +454,17 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         if len(classes) == len(summary.classes):
             return summary
         if getattr(self, "_declared", False):
-            new = np.setdiff1d(classes, summary.classes)
+            self._check_declared(classes, summary.classes)
+        return summary.with_classes(classes)
+
+    def _check_declared(self, classes: Array, declared: Array) -> None:
+        """Raise an error for classes that were not given to the first ``partial_fit``."""
+        new = np.setdiff1d(classes, declared)
+        if len(new):
             raise ValueError(
                 f"y has the classes {new.tolist()}, which are not among those that were given to "
-                f"the first partial_fit: {summary.classes.tolist()}."
+                f"the first partial_fit: {declared.tolist()}."
             )
-        return summary.with_classes(classes)
 
     def _extended(self, summary: Summary, accumulator: Accumulator, block: Block) -> Summary:
         extended = super()._extended(summary, accumulator, block)
@@ -530,11 +535,23 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         return self._partial_fit(X, y, sample_weight, **start)
 
     def _merge(self, other: Any) -> QuadratureRidgeClassifier:
-        if getattr(other, "class_weight", None) == "balanced":
-            raise ValueError(
-                "class_weight='balanced' needs the classes of all rows at once, and the other "
-                "model has weighted its own: give a dict of weights."
+        if isinstance(other, QuadratureRidgeClassifier):
+            other = snapshot(other)
+            if hasattr(other, "_balanced"):
+                raise ValueError(
+                    "class_weight='balanced' needs the classes of all rows at once, and the other "
+                    "model has weighted its own: give a dict of weights."
+                )
+            ours, theirs = (
+                getattr(model, "_fitted_with", {}).get("class_weight") for model in (self, other)
             )
+            if ours != theirs and None not in (ours, theirs):
+                raise ValueError(
+                    f"class_weight was {ours} for the rows of this model, and {theirs} for those "
+                    "of the other: fit both with the same weights of classes."
+                )
+            if getattr(self, "_declared", False) and hasattr(other, "classes_"):
+                self._check_declared(joint_classes(self.classes_, other.classes_), self.classes_)
         return super()._merge(other)
 
     def _reason_against_adding(self) -> str | None:
