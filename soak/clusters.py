@@ -73,7 +73,7 @@ class Clusters(Scenario):
                 processes=True,
                 memory_limit=MEMORY_LIMIT,
                 host="127.0.0.1",
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # any free port
                 local_directory=folder,
                 silence_logs=logging.CRITICAL,
             ) as cluster,
