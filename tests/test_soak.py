@@ -53,8 +53,8 @@ class TestThreads:
     @pytest.mark.parametrize("kind", [0, 1, 2])
     def test_find_nothing(self, kind):
         log = log_of(Threads(), *range(kind, 15, 3))
-        assert log.events["merge" if kind == 2 else "uses"] > 5
         assert_nothing_found(log)
+        assert log.events["merge" if kind == 2 else "uses"] > 5
 
     def test_find_lost_rows(self, monkeypatch):
         for model in (QuadratureRidge, QuadratureRidgeClassifier):
@@ -121,8 +121,8 @@ class TestKills:
     @pytest.mark.parametrize("number", [0, 3, 4, 7, 9, 12])
     def test_find_nothing(self, number):
         log = log_of(Kills(), number)
-        assert log.events["kill"] + log.events["fit faster than its kill"] > 0
         assert_nothing_found(log)
+        assert log.events["kill"] + log.events["fit faster than its kill"] > 0
 
     def test_find_files_that_stay(self):
         assert_found(log_of(Kills(leave_checkpoints), 0), "left ['state'] behind")
@@ -138,8 +138,8 @@ class TestFlips:
     @pytest.mark.parametrize("number", [0, 1, 2])
     def test_find_nothing(self, number):
         log = log_of(Flips(), number)
-        assert sum(log.events.values()) > 40
         assert_nothing_found(log)
+        assert sum(log.events.values()) > 40
 
     def test_find_a_load_that_accepts_anything(self, monkeypatch):
         other = QuadratureFeatures(n_components=8, random_state=1).fit(np.ones((3, 3)))
@@ -211,9 +211,9 @@ class TestClusters:
 
     def test_find_nothing(self, scenario):
         log = log_of(scenario, 0, 1, 2)
+        assert_nothing_found(log)
         assert log.events["killed worker"] > 0
         assert log.events["spilled bytes"] > 0
-        assert_nothing_found(log)
 
     def test_find_lost_rows(self, scenario, monkeypatch):
         for model in (QuadratureRidge, QuadratureRidgeClassifier):
@@ -240,8 +240,8 @@ def depend_on_process():
 class TestStudies:
     def test_find_nothing(self):
         log = log_of(Studies(), 0)
-        assert log.events["kill"] + log.events["command faster than its kill"] > 0
         assert_nothing_found(log)
+        assert log.events["kill"] + log.events["command faster than its kill"] > 0
 
     def test_find_other_numbers_and_files(self, tmp_path):
         trial = runner.Trial(0, np.random.default_rng(0), tmp_path)
@@ -279,8 +279,8 @@ class TestStudies:
 class TestForks:
     def test_find_nothing(self):
         log = log_of(Forks(), 0, 1, 2)
-        assert sum(log.events.values()) == 18
         assert_nothing_found(log)
+        assert sum(log.events.values()) == 18
 
     @pytest.mark.parametrize(
         ("fault", "message"),
@@ -307,8 +307,8 @@ class TestForks:
 class TestLoky:
     def test_find_nothing(self):
         log = log_of(Loky(), 0, 1)
-        assert log.events["fit in a worker"] > 18
         assert_nothing_found(log)
+        assert log.events["fit in a worker"] > 18
 
     def test_find_other_numbers_in_workers(self, monkeypatch):
         real, parent = loky.fit_and_use, os.getpid()
