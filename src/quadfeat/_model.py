@@ -123,7 +123,7 @@ def check_same_names(model: Any, other: Any, name: str) -> None:
 
 
 def can_add_rows(model: Any) -> bool:
-    """Return whether a model has ``partial_fit`` and ``merge``; say why if it has not."""
+    """Return True if a model has ``partial_fit`` and ``merge``; otherwise raise the reason."""
     reason = model._reason_against_adding()
     if reason is not None:
         raise AttributeError(reason)
@@ -131,7 +131,7 @@ def can_add_rows(model: Any) -> bool:
 
 
 def can_predict_proba(model: Any) -> bool:
-    """Return whether a classifier has ``predict_proba``; say why if it has not."""
+    """Return True if a classifier has ``predict_proba``; otherwise raise the reason."""
     solution = getattr(model, "_solution", None)
     iterative = (
         model.solver == "cg" if solution is None else isinstance(solution, IterativeSolution)
@@ -147,7 +147,7 @@ def can_predict_proba(model: Any) -> bool:
 class Solution(CopiedState):
     """The coefficients that follow from a summary, computed when they are first asked for."""
 
-    # Of what conjugate gradients would have: a direct solver takes one step, to rounding.
+    # A direct solver reports one iteration and no error.
     n_iter = 1
     error = 0.0
 
@@ -185,8 +185,8 @@ class Solution(CopiedState):
 
     def is_below_precision(self, alpha: float, path: AlphaPath | None = None) -> bool:
         """Return whether an alpha, best of a path, takes products in float64, and they are not."""
-        chosen = path is not None and self.penalty.alphas is None
-        smallest = float(path.alphas[0]) if path is not None and chosen else 0.0
+        default_path = None if self.penalty.alphas is not None else path
+        smallest = 0.0 if default_path is None else float(default_path.alphas[0])
         return self.dtype == "float32" and posterior.is_below_precision(
             self.summary.moments, alpha, smallest
         )
@@ -755,8 +755,6 @@ class QuadratureModel(VersionedState):
             for block in source.tables:
                 checkpoint.add(block)
             checkpoint.check_resumed()
-            if state is None:
-                checkpoint.begin({**self._kept_map(), "iteration": None})
         self._iterate(self._system(source.tables, summary), first.X.dtype, checkpoint, state)
         self._unshift(summary)
 
@@ -786,6 +784,9 @@ class QuadratureModel(VersionedState):
         """Solve a system that is known by its products."""
         alpha = self._penalty.alpha
         assert alpha is not None
+        kept_map = self._kept_map()
+        if state is None:
+            checkpoint.begin({**kept_map, "iteration": None})
         equations = system.equations(bool(self.fit_intercept))
         precision = float(np.finfo(dtype).eps)
         # A restart has the same map, and not always the generator that drew it.
@@ -794,8 +795,6 @@ class QuadratureModel(VersionedState):
         if current is None:
             current = conjugate.begin(equations.multiply, equations.right, alpha, precision, rng)
         max_iter = MAX_ITER if self.max_iter is None else self.max_iter
-
-        kept_map = self._kept_map()
 
         def after_step(step: conjugate.State) -> None:
             checkpoint.offer({**kept_map, "iteration": step})

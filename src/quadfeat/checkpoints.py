@@ -168,7 +168,6 @@ class Checkpoint:
         """Write a first state, so that a path that cannot be written fails before any work."""
         if self.path is None:
             return
-        remove_orphans(self.path)
         try:
             self._write(state)
         except OSError as error:

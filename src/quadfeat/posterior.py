@@ -31,18 +31,17 @@ from quadfeat.moments import Moments, NormalEquations
 
 __all__ = ["AlphaPath"]
 
-# The alphas that are tried if the user gives none: from the largest eigenvalue down to this part of
-# it, or to this many times the error of the Gram matrix: by no more than its inverse are
-# coefficients off, and only where the data says little about them.
+# Without a grid from the user, alphas go from the largest eigenvalue down to this fraction of it,
+# or to this multiple of the Gram matrix's rounding error. At that multiple, coefficients are off by
+# at most a quarter, and only in directions about which the data says little.
 SMALLEST_ALPHA = 1e-12
 ALPHA_PER_ERROR = 4.0
 
-# So many alphas are tried per factor of ten: powers of ten and what is between, so that they do not
-# depend on rounding errors, which change with the order of rows.
+# Alphas per decade of that grid. It contains the powers of ten, so it does not depend on rounding
+# errors, which change with the order of rows.
 STEPS_PER_DECADE = 3
 
-# Alphas that are chosen are rounded to so many per factor of ten, so that rounding errors, which
-# depend on the order of rows, seldom change them.
+# A chosen alpha is rounded to this many values per decade, for the same reason.
 ALPHAS_PER_DECADE = 100
 
 # An alpha within this factor of the smallest one lies at the edge: a smaller one might be better.
@@ -125,7 +124,7 @@ class Posterior(CopiedState):
     log_evidence : float
         Summed over outputs.
     signal_variance : array of shape (n_outputs,)
-        NaN for an output whose targets are all equal, which tell nothing about it.
+        NaN for outputs whose targets are all equal: it cannot be estimated.
     problem : RidgeProblem
         For the factor that variances need.
     path : AlphaPath or None

@@ -95,7 +95,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     signal_variance_, noise_variance_ : float or ndarray of shape (n_outputs,)
         Of the Gaussian process. The prior variance of its value at ``x`` is the first times
         ``kernel(x, x)``.
-        Both are NaN if all targets are equal, which tells nothing about them.
+        Both are NaN if all targets are equal, since they cannot be estimated.
     gram_dtype_ : str
         The dtype in which products of features were computed in the end.
     n_iter_ : int
