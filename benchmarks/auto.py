@@ -32,11 +32,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from quadfeat import QuadratureFeatures, transform_into
-from quadfeat._core import compile_map
-from quadfeat.features import as_rule
+from quadfeat.auto.selection import Sample, choose
+from quadfeat.engine.core import compile_map
 from quadfeat.kernels import ArcCosine, Gaussian, Kernel
+from quadfeat.models.features import as_rule
 from quadfeat.rules import Rule
-from quadfeat.selection import Sample, choose
 from timing import best
 
 BASELINES = ("rff", "orf", "rom", "halton", "sobol", "gauss-hermite", "sr33")

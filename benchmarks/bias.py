@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from quadfeat._validation import Float64Array
+from quadfeat._utils.validation import Float64Array
 from quadfeat.kernels import Gaussian
 from quadfeat.rotations import Butterfly, Haar, Hadamard, Rotation
 from quadfeat.rules import GaussHermite, Rule, SphericalRadial

@@ -1,4 +1,4 @@
-"""Where one way to compute features overtakes another: the constants of ``quadfeat._core``.
+"""Where one way to compute features overtakes another: the constants of ``quadfeat.engine.core``.
 
 Times, interleaved and best of several, on one thread: a dense product in the native core against
 the butterflies (``DENSE_UP_TO``), the same against a product by BLAS for nodes without structure
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from quadfeat._core import BatchedMap, CompiledMap, FusedMap, native_map
-from quadfeat._validation import Array
+from quadfeat._utils.validation import Array
+from quadfeat.engine.core import BatchedMap, CompiledMap, FusedMap, native_map
 from quadfeat.kernels import Gaussian
 from quadfeat.rules import MonteCarlo, Rule, SphericalRadial
 from timing import best, repeats_asked_for

@@ -2,7 +2,7 @@
 
 Prints, for several widths of the kernel, the spectral norm of the error relative to the largest
 eigenvalue, and relative to what one random vector shows of it (``NORM_PER_PROBE`` in
-``quadfeat.moments`` has to be larger).
+``quadfeat.solvers.moments`` has to be larger).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import Gaussian
-from quadfeat.moments import NORM_PER_PROBE, Accumulator, Moments, rows_per_block
+from quadfeat.solvers.moments import NORM_PER_PROBE, Accumulator, Moments, rows_per_block
 
 N_ROWS = 40_000
 N_COLUMNS = 8

@@ -2,7 +2,7 @@
 
 Times, interleaved and best of several, on one thread, relative to the transform into a buffer that
 is there already, which makes the same features and keeps them. Where the columns of the blocks
-become smaller than those of the core is ``OUTPUTS_UP_TO`` of ``quadfeat._core``.
+become smaller than those of the core is ``OUTPUTS_UP_TO`` of ``quadfeat.engine.core``.
 
     python benchmarks/products.py [--repeats 7]
 """
@@ -15,10 +15,11 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from quadfeat import QuadratureFeatures, _core, transform_into
-from quadfeat._validation import Array
+from quadfeat import QuadratureFeatures, transform_into
+from quadfeat._utils.validation import Array
+from quadfeat.engine import core as _core
 from quadfeat.kernels import Gaussian
-from quadfeat.products import FeatureProducts
+from quadfeat.maps.products import FeatureProducts
 from timing import best, repeats_asked_for
 
 ENTRIES = 2**22  # of the features, so that every line is about as much work

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from quadfeat.reporting.machine import machine
+from quadfeat.apps.reporting.machine import machine
 
 NARROWEST = 7  # characters of a column in the terminal, at least
 

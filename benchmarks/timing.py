@@ -6,7 +6,7 @@ import argparse
 import time
 from collections.abc import Callable
 
-from quadfeat import _core
+from quadfeat.engine import core as _core
 
 GAP = 0.15  # seconds: OpenBLAS' threads spin for a while after a product
 

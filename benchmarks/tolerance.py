@@ -20,8 +20,8 @@ from joblib import Parallel, delayed
 
 from auto import error, kernel_named, load, scaled
 from quadfeat import QuadratureFeatures
+from quadfeat.auto.selection import Sample, choose
 from quadfeat.kernels import Kernel
-from quadfeat.selection import Sample, choose
 
 CASES = (("gaussian 0.1", 0.01), ("gaussian 1", 0.1), ("arccos 0", 0.05), ("arccos 1", 0.05))
 N_ROWS = 800

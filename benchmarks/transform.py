@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.kernel_approximation import RBFSampler
 
 from quadfeat import QuadratureFeatures, transform_into
-from quadfeat._validation import Array
+from quadfeat._utils.validation import Array
 from quadfeat.kernels import ArcCosine, Gaussian
 from tables import Table, circumstances
 from timing import best

@@ -36,8 +36,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
-from quadfeat._validation import Array
-from quadfeat.budget import MOST_COMPONENTS
+from quadfeat._utils.validation import Array
+from quadfeat.auto.budget import MOST_COMPONENTS
 from quadfeat.kernels import Gaussian
 from tables import Table, circumstances
 

@@ -17,9 +17,9 @@ import atheris
 import numpy as np
 from numpy.typing import NDArray
 
-from quadfeat import _native
-from quadfeat import _reference as reference
-from quadfeat.nonlinearities import Fourier, Nonlinearity, Ramp
+from quadfeat.engine import _native
+from quadfeat.engine import reference as reference
+from quadfeat.kernels.nonlinearities import Fourier, Nonlinearity, Ramp
 
 Array = NDArray[Any]
 

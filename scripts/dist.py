@@ -70,7 +70,9 @@ def build_wheel(sdist: Path, tracked: set[str], folder: Path) -> Path:
     (wheel,) = DIST.glob("quadfeat-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    native = {name for name in names if name.startswith("quadfeat/_native.") and name[-1] != "i"}
+    native = {
+        name for name in names if name.startswith("quadfeat/engine/_native.") and name[-1] != "i"
+    }
     if len(native) != 1:
         raise Failure(f"{wheel.name} has not one native module but {sorted(native)}")
     package = {name.removeprefix("src/") for name in tracked if name.startswith(PACKAGE)}

@@ -19,10 +19,16 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 import quadfeat
-from quadfeat import QuadratureFeatures, _core
+from quadfeat import QuadratureFeatures
+from quadfeat.engine import core as _core
 
 # Beside modules: types, the page of a report, the paper's errors.
-DATA = ("_native.pyi", "py.typed", "reporting/page.html", "study/published_errors.csv")
+DATA = (
+    "engine/_native.pyi",
+    "py.typed",
+    "apps/reporting/page.html",
+    "apps/study/published_errors.csv",
+)
 
 # Digits of scikit-learn that a map and a linear model have to get right: less is a wrong map.
 ACCURACY = 0.97
@@ -38,7 +44,7 @@ def check_files() -> None:
 def check_cores() -> None:
     """Check that the native core is in use, and each build of it against NumPy."""
     assert _core.CORE != "numpy", "the native core is not in use"
-    from quadfeat import _native
+    from quadfeat.engine import _native
 
     rows = np.random.default_rng(0).normal(size=(70, 40))
     for core in _native.cores():

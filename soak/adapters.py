@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from quadfeat import checkpoints, moments
+from quadfeat.data import checkpoints
+from quadfeat.solvers import moments
 
 
 def n_rows_of(model: Any) -> int:
@@ -42,8 +43,8 @@ def small_blocks(n_rows: int) -> AbstractContextManager[None]:
 
 def short_studies() -> AbstractContextManager[None]:
     """Let ``quadfeat study --quick`` take few samples for each of its numbers."""
-    from quadfeat.study import cli
-    from quadfeat.study.experiments import QUICK
+    from quadfeat.apps.study import cli
+    from quadfeat.apps.study.experiments import QUICK
 
     return replaced(cli, QUICK=replace(QUICK, seconds=0.0, headline_seconds=0.0))
 

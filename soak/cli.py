@@ -123,7 +123,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     print(
-        f"quadfeat {quadfeat.__version__}, core {quadfeat._core.CORE}, Python "
+        f"quadfeat {quadfeat.__version__}, core {quadfeat.engine.core.CORE}, Python "
         f"{platform.python_version()} {'with' if gil else 'without'} the GIL, seed {options.seed}",
         flush=True,
     )

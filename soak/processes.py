@@ -15,7 +15,13 @@ from multiprocessing.process import BaseProcess
 from typing import IO, Any
 
 # Imported once by the server from which children are forked, which takes seconds.
-PRELOADED = ["quadfeat", "quadfeat.cli", "quadfeat.study.report", "pandas", "pyarrow.dataset"]
+PRELOADED = [
+    "quadfeat",
+    "quadfeat.apps.cli",
+    "quadfeat.apps.study.report",
+    "pandas",
+    "pyarrow.dataset",
+]
 
 # Seconds after which a child is stuck: far more than any of them takes on a loaded machine.
 PATIENCE = 300.0

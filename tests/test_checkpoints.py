@@ -18,13 +18,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import quadfeat
-from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, checkpoints
-from quadfeat._files import PRIVATE, atomic_write, remove_orphans
-from quadfeat._model import rows_per_block
-from quadfeat.blocks import Block
-from quadfeat.checkpoints import Checkpoint, RowHash, described
+from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.data import checkpoints
+from quadfeat.data.blocks import Block
+from quadfeat.data.checkpoints import Checkpoint, RowHash, described
+from quadfeat.io.files import PRIVATE, atomic_write, remove_orphans
+from quadfeat.io.persistence import read_checkpoint
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
-from quadfeat.persistence import read_checkpoint
+from quadfeat.models.base import rows_per_block
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((3000, 3))
@@ -161,7 +162,7 @@ def full(monkeypatch):
     def fail(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("quadfeat._files.os.fsync", fail)
+    monkeypatch.setattr("quadfeat.io.files.os.fsync", fail)
 
 
 class TestDisk:
@@ -169,7 +170,7 @@ class TestDisk:
         (tmp_path / "file").write_text("")
         model = QuadratureRidge(n_components=9, checkpoint=tmp_path / "file" / "state")
         with monkeypatch.context() as broken:
-            broken.setattr("quadfeat._model.Accumulator.add", lambda *_: pytest.fail("work"))
+            broken.setattr("quadfeat.models.base.Accumulator.add", lambda *_: pytest.fail("work"))
             with pytest.raises(
                 OSError, match=r"checkpoint='.*state' cannot be written: (Not a dir|File exists)"
             ):
@@ -201,7 +202,7 @@ class TestDisk:
     def test_drafts_of_killed_processes_are_removed_and_those_of_others_are_not(self, tmp_path):
         orphan = tmp_path / ".state.0123456789abcdef.draft"
         script = (
-            "import os, signal, sys, pathlib; from quadfeat._files import atomic_write\n"
+            "import os, signal, sys, pathlib; from quadfeat.io.files import atomic_write\n"
             "with atomic_write(pathlib.Path(sys.argv[1])) as file:\n"
             "    print('written', flush=True); sys.stdin.read()"
         )
@@ -399,8 +400,8 @@ def test_classes_that_came_before_the_end_do_not_change_how_blocks_are_cut(
     tmp_path, eager, monkeypatch
 ):
     # Of so many bytes that one more class makes blocks smaller.
-    monkeypatch.setattr("quadfeat.moments.ROWS_PER_BLOCK", (1, 10_000))
-    monkeypatch.setattr("quadfeat.moments.BYTES_PER_BLOCK", 4 * 23 * 100)
+    monkeypatch.setattr("quadfeat.solvers.moments.ROWS_PER_BLOCK", (1, 10_000))
+    monkeypatch.setattr("quadfeat.solvers.moments.BYTES_PER_BLOCK", 4 * 23 * 100)
     assert rows_per_block(23, np.float32) == 100 > rows_per_block(25, np.float32)
     features = QuadratureFeatures(n_components=20, random_state=0).fit(X)
     order = np.argsort(LABELS, kind="stable")
@@ -432,7 +433,7 @@ SCRIPT = """
 import json, os, sys, time
 import numpy as np
 from quadfeat import QuadratureRidge, QuadratureRidgeClassifier, checkpoints, moments
-from quadfeat.features import QuadratureFeatures
+from quadfeat.models.features import QuadratureFeatures
 checkpoints.SECONDS = checkpoints.TIMES_AS_LONG = 0.0
 moments.ROWS_PER_BLOCK = (64, 64)
 what, path, out, pause = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
@@ -606,7 +607,7 @@ def test_conjugate_gradients_that_were_killed_before_the_first_step(tmp_path, se
     expected = model().fit(X, y).coef_
     path = tmp_path / "state"
     with monkeypatch.context() as dying:
-        dying.setattr("quadfeat.conjugate.begin", lambda *_: killed())
+        dying.setattr("quadfeat.solvers.conjugate.begin", lambda *_: killed())
         with pytest.raises(Killed):
             model(checkpoint=path).fit(X, y)
     assert path.exists()

@@ -19,12 +19,12 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge, RidgeClassifier
 
 from browser import assert_needs_no_network, pages
-from quadfeat.compare import columns, contest, ridge, verdict
-from quadfeat.compare.contest import LINEAR, NYSTROEM, OURS, RBF_SAMPLER, Problem
-from quadfeat.compare.nystroem import KernelNystroem
-from quadfeat.compare.table import load
+from quadfeat.apps.compare import columns, contest, ridge, verdict
+from quadfeat.apps.compare.contest import LINEAR, NYSTROEM, OURS, RBF_SAMPLER, Problem
+from quadfeat.apps.compare.nystroem import KernelNystroem
+from quadfeat.apps.compare.table import load
+from quadfeat.apps.reporting.errors import CommandError
 from quadfeat.kernels import ArcCosine, Gaussian, Matern
-from quadfeat.reporting.errors import CommandError
 
 SMALL = ["--max-components", "64", "--folds", "3", "--jobs", "1"]
 

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
-from quadfeat.compare import cli, report
-from quadfeat.compare.table import load
-from quadfeat.reporting import files
-from quadfeat.reporting.errors import CommandError
-from quadfeat.reporting.text import encoded, printable, quoted, shell_quoted
+from quadfeat.apps.compare import cli, report
+from quadfeat.apps.compare.table import load
+from quadfeat.apps.reporting import files
+from quadfeat.apps.reporting.errors import CommandError
+from quadfeat.apps.reporting.text import encoded, printable, quoted, shell_quoted
 
 NAME = os.fsdecode(b"caf\xe9\n1")  # neither UTF-8 nor one line
 SMALL = {"max_components": 8, "folds": 2, "jobs": 1}

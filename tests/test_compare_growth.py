@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
-from quadfeat.compare import cli, columns, contest, snippet
-from quadfeat.compare.columns import Column
-from quadfeat.compare.contest import LINEAR, Problem
-from quadfeat.compare.table import Table, load
+from quadfeat.apps.compare import cli, columns, contest, snippet
+from quadfeat.apps.compare.columns import Column
+from quadfeat.apps.compare.contest import LINEAR, Problem
+from quadfeat.apps.compare.table import Table, load
 
 MOST_GROWTH = 1.3  # exponent; 1 is proportional, 2 is what a search for each column costs
 

@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
-from quadfeat.compare import snippet
-from quadfeat.compare.contest import LINEAR
-from quadfeat.compare.table import load
-from quadfeat.reporting.errors import CommandError
+from quadfeat.apps.compare import snippet
+from quadfeat.apps.compare.contest import LINEAR
+from quadfeat.apps.compare.table import load
+from quadfeat.apps.reporting.errors import CommandError
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.uniform(-50, 50, 40).round(2)

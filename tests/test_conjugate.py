@@ -15,10 +15,16 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
-from quadfeat.conjugate import Nystrom, advance, begin, solve
 from quadfeat.kernels import Gaussian
-from quadfeat.products import FeatureProducts
-from quadfeat.systems import LocalSystem, Residuals, borders_of_block, residuals_of_block, sum_pairs
+from quadfeat.maps.products import FeatureProducts
+from quadfeat.solvers.conjugate import Nystrom, advance, begin, solve
+from quadfeat.solvers.systems import (
+    LocalSystem,
+    Residuals,
+    borders_of_block,
+    residuals_of_block,
+    sum_pairs,
+)
 
 EPS = float(np.finfo(np.float64).eps)
 

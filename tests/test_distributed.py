@@ -16,10 +16,18 @@ import pytest
 from distributed import Client, LocalCluster
 from sklearn.frozen import FrozenEstimator
 
-from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, _model, grow
-from quadfeat.blocks import is_dask
-from quadfeat.distributed import Coefficients, DaskSystem, Outputs, Parcel, Table, look_at_targets
+from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, grow
+from quadfeat.data.blocks import is_dask
+from quadfeat.data.distributed import (
+    Coefficients,
+    DaskSystem,
+    Outputs,
+    Parcel,
+    Table,
+    look_at_targets,
+)
 from quadfeat.kernels import Gaussian
+from quadfeat.models import base as _model
 
 N_ROWS, N_COLUMNS = 1500, 3
 

@@ -11,15 +11,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from quadfeat import (
-    QuadratureFeatures,
-    QuadratureRidge,
-    QuadratureRidgeClassifier,
-    checkpoints,
-)
+from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.data import checkpoints
 from quadfeat.kernels import Gaussian, Matern
-from quadfeat.lengthscales import learn
-from quadfeat.summaries import joint_classes
+from quadfeat.solvers.lengthscales import learn
+from quadfeat.solvers.summaries import joint_classes
 
 rng = np.random.default_rng(0)
 N = 1300  # more than are multiplied in float64 anyway

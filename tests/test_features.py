@@ -14,8 +14,8 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from quadfeat import QuadratureFeatures, _core, transform_into
-from quadfeat.features import as_rule
+from quadfeat import QuadratureFeatures, transform_into
+from quadfeat.engine import core as _core
 from quadfeat.kernels import (
     ArcCosine,
     Gaussian,
@@ -24,6 +24,7 @@ from quadfeat.kernels import (
     PointwiseNonlinear,
     RationalQuadratic,
 )
+from quadfeat.models.features import as_rule
 from quadfeat.rotations import Haar, Householder
 from quadfeat.rules import MonteCarlo, SphericalRadial
 

@@ -10,8 +10,8 @@ import pytest
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import Gaussian
-from quadfeat.moments import Moments
-from quadfeat.posterior import RidgeProblem, choose_alpha
+from quadfeat.solvers.moments import Moments
+from quadfeat.solvers.posterior import RidgeProblem, choose_alpha
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((600, 4))

@@ -14,7 +14,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss
 
-from quadfeat import QuadratureRidge, QuadratureRidgeClassifier, lengthscales
+from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import (
     ArcCosine,
     Gaussian,
@@ -23,7 +23,8 @@ from quadfeat.kernels import (
     PointwiseNonlinear,
     RationalQuadratic,
 )
-from quadfeat.lengthscales import Evidence, learn
+from quadfeat.solvers import lengthscales
+from quadfeat.solvers.lengthscales import Evidence, learn
 
 LEARNABLE = [
     Gaussian(),
@@ -425,7 +426,7 @@ class TestRareColumns:
         ids=["rare", "less rare", "one-hot", "large"],
     )
     def test_the_model_is_not_worse_than_without_lengthscales(self, rare, dtype, monkeypatch):
-        monkeypatch.setattr("quadfeat._model.LENGTHSCALE_ROWS", 300)
+        monkeypatch.setattr("quadfeat.models.base.LENGTHSCALE_ROWS", 300)
         seen, new = slice(self.n_train), slice(self.n_train, None)
         for seed in range(2):
             X, y, weights = self.table(seed, *rare)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from quadfeat import QuadratureFeatures, moments
+from quadfeat import QuadratureFeatures
 from quadfeat.kernels import ArcCosine, Gaussian
-from quadfeat.moments import FEW_ROWS, Accumulator, Moments, rows_per_block
+from quadfeat.solvers import moments
+from quadfeat.solvers.moments import FEW_ROWS, Accumulator, Moments, rows_per_block
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((2000, 5))

@@ -20,12 +20,13 @@ from scipy import sparse
 from scipy.special import erf
 
 import quadfeat
-from quadfeat import QuadratureFeatures, _core, transform_into
-from quadfeat.features import as_rule
+from quadfeat import QuadratureFeatures, transform_into
+from quadfeat.engine import core as _core
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
-from quadfeat.nodes import DenseDirections, Nodes
-from quadfeat.nonlinearities import Fourier, Ramp
+from quadfeat.kernels.nonlinearities import Fourier, Ramp
+from quadfeat.models.features import as_rule
 from quadfeat.rules import SphericalRadial
+from quadfeat.rules.nodes import DenseDirections, Nodes
 
 CORES = _core._native.cores() if _core._native is not None else []
 needs_core = pytest.mark.skipif(not CORES, reason="quadfeat was built without its native core")
@@ -672,7 +673,7 @@ def run_python(script, **environment):
 def test_without_the_native_core_there_is_one_warning_and_the_same_features():
     script = """
 import sys
-sys.modules["quadfeat._native"] = None
+sys.modules["quadfeat.engine._native"] = None
 import numpy as np
 from quadfeat import QuadratureFeatures, show_config
 X = np.linspace(-1, 1, 120).reshape(4, 30)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import quadfeat
-from quadfeat import _core
+from quadfeat.engine import core as _core
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -79,7 +79,7 @@ def test_importing_the_native_module_turns_the_gil_on():
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment
     )
     assert ran.stdout == "True\n"
-    assert "quadfeat._native" in ran.stderr  # the warning of Python
+    assert "quadfeat.engine._native" in ran.stderr  # the warning of Python
 
 
 def test_without_its_requirements_the_command_says_what_to_install():
@@ -117,4 +117,4 @@ def test_the_types_of_the_native_module_are_those_that_it_has():
     stubgen = pytest.importorskip("nanobind.stubgen")
     generator = stubgen.StubGen(_core._native)
     generator.put(_core._native)
-    assert signatures(read("src/quadfeat/_native.pyi")) == signatures(generator.get())
+    assert signatures(read("src/quadfeat/engine/_native.pyi")) == signatures(generator.get())

@@ -30,9 +30,9 @@ from quadfeat import (
     __version__,
     grow,
     load,
-    persistence,
     save,
 )
+from quadfeat.io import persistence
 from quadfeat.kernels import (
     ArcCosine,
     Gaussian,

@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 
 import quadfeat
 from fixtures.make import examples, outcome
-from quadfeat._pickles import FORMAT, FORMAT_KEY, VERSION_KEY
+from quadfeat.io.pickles import FORMAT, FORMAT_KEY, VERSION_KEY
 
 FIXTURES = Path(__file__).parent / "fixtures"
 X, *OBJECTS = examples()

@@ -14,8 +14,8 @@ from sklearn.linear_model import Ridge, RidgeCV
 
 from quadfeat import QuadratureRidge
 from quadfeat.kernels import Gaussian
-from quadfeat.moments import Moments, probe
-from quadfeat.posterior import RidgeProblem, Spectral, choose_alpha, solve
+from quadfeat.solvers.moments import Moments, probe
+from quadfeat.solvers.posterior import RidgeProblem, Spectral, choose_alpha, solve
 
 rng = np.random.default_rng(0)
 Z = rng.standard_normal((60, 12)) * np.geomspace(3, 0.01, 12) + 0.5
@@ -294,7 +294,7 @@ class TestVariance:
     def test_leverage_of_many_rows_is_that_of_each(self, monkeypatch):
         found = solve(problem(Z, Y, True), 0.7)
         expected = found.leverage(Z)
-        monkeypatch.setattr("quadfeat.posterior.ROWS_PER_SOLVE", 7)
+        monkeypatch.setattr("quadfeat.solvers.posterior.ROWS_PER_SOLVE", 7)
         assert_allclose(found.leverage(Z), expected, rtol=1e-12)
 
     def test_an_intercept_that_is_known_from_huge_weights(self):

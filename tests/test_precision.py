@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from quadfeat import QuadratureFeatures, QuadratureRidge
 from quadfeat.kernels import Gaussian
-from quadfeat.moments import Accumulator, Moments
+from quadfeat.solvers.moments import Accumulator, Moments
 
 rng = np.random.default_rng(0)
 

@@ -10,9 +10,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from quadfeat import QuadratureFeatures, _core, products
+from quadfeat import QuadratureFeatures
+from quadfeat.engine import core as _core
 from quadfeat.kernels import ArcCosine, Gaussian, PointwiseNonlinear
-from quadfeat.products import FeatureProducts
+from quadfeat.maps import products
+from quadfeat.maps.products import FeatureProducts
 
 CORES = _core._native.cores() if _core._native is not None else []
 needs_core = pytest.mark.skipif(not CORES, reason="quadfeat was built without its native core")

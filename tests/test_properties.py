@@ -900,8 +900,8 @@ class TestCommandLine:
         words=st.lists(st.text(min_size=1, max_size=5) | st.integers().map(str), max_size=4),
     )
     def test_nonsense(self, command, options, words):
-        from quadfeat.cli import app
-        from quadfeat.reporting.errors import CommandError
+        from quadfeat.apps.cli import app
+        from quadfeat.apps.reporting.errors import CommandError
 
         arguments = [command, "no-such-thing.csv"]
         for position, option in enumerate(options):

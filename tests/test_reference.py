@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from quadfeat import _reference as reference
-from quadfeat.nonlinearities import Fourier, Pointwise, Ramp
+from quadfeat.engine import reference as reference
+from quadfeat.kernels.nonlinearities import Fourier, Pointwise, Ramp
 
 
 @pytest.mark.parametrize("d", [*range(1, 40), 255, 256, 257])

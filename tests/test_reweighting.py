@@ -9,9 +9,9 @@ from sklearn.datasets import load_digits, load_iris
 
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import ArcCosine, Gaussian
-from quadfeat.nodes import Nodes
-from quadfeat.reweighting import _fit, _sample, reweight
+from quadfeat.maps.reweighting import _fit, _sample, reweight
 from quadfeat.rules import MonteCarlo, SphericalRadial
+from quadfeat.rules.nodes import Nodes
 
 IRIS = load_iris().data
 DIGITS = load_digits().data / 16

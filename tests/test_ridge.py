@@ -37,15 +37,10 @@ from sklearn.utils.estimator_checks import (
 )
 from sklearn.utils.fixes import parse_version
 
-from quadfeat import (
-    ParquetBlocks,
-    QuadratureFeatures,
-    QuadratureRidge,
-    QuadratureRidgeClassifier,
-    calibration,
-    moments,
-)
+from quadfeat import ParquetBlocks, QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
+from quadfeat.models import calibration
+from quadfeat.solvers import moments
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((1500, 4))
@@ -805,11 +800,11 @@ class TestConjugateGradients:
         assert 1e-8 < wrong / np.linalg.norm(y - y.mean()) <= model.solver_error_
 
     def test_auto_takes_it_for_many_features(self, monkeypatch):
-        monkeypatch.setattr("quadfeat._model.NORMAL_UP_TO", 50)
+        monkeypatch.setattr("quadfeat.models.base.NORMAL_UP_TO", 50)
         assert ridge().fit(X, y).solver_error_ > 0
         assert ridge(alpha="gcv").fit(X, y).solver_error_ == 0
         assert ridge().fit(OneShot(blocks(X, y))).solver_error_ == 0
-        monkeypatch.setattr("quadfeat._model.NORMAL_UP_TO", 80)
+        monkeypatch.setattr("quadfeat.models.base.NORMAL_UP_TO", 80)
         assert ridge().fit(X, y).solver_error_ == 0
 
     def test_what_it_does_not_know(self):
@@ -900,7 +895,7 @@ class TestProbabilities:
         assert found == pytest.approx(0.5, rel=0.2)
 
     def test_the_order_of_rows_does_not_matter(self, monkeypatch):
-        monkeypatch.setattr("quadfeat.summaries.CALIBRATION_ROWS", (200, 200))
+        monkeypatch.setattr("quadfeat.solvers.summaries.CALIBRATION_ROWS", (200, 200))
         order = np.random.default_rng(0).permutation(6000)
         model = self.model(features=None).fit(self.X, self.labels)
         again = clone(model).fit(self.X[order], self.labels[order])

@@ -8,9 +8,8 @@ import pytest
 from scipy.special import factorial2
 from sklearn.base import clone
 
-from quadfeat._random import restored
-from quadfeat._validation import one_line
-from quadfeat.features import as_rule
+from quadfeat._utils.random import restored
+from quadfeat._utils.validation import one_line
 from quadfeat.kernels import (
     ArcCosine,
     Gaussian,
@@ -19,7 +18,7 @@ from quadfeat.kernels import (
     PointwiseNonlinear,
     RationalQuadratic,
 )
-from quadfeat.nodes import Layout
+from quadfeat.models.features import as_rule
 from quadfeat.rotations import Butterfly, Haar, Hadamard, Householder
 from quadfeat.rules import (
     Fastfood,
@@ -28,6 +27,7 @@ from quadfeat.rules import (
     QuasiMonteCarlo,
     SphericalRadial,
 )
+from quadfeat.rules.nodes import Layout
 
 ROTATIONS = [Butterfly(), Haar(), Householder()]
 quiet_in_low_dimension = pytest.mark.filterwarnings("ignore:the weights of.*infinite variance")

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
 from quadfeat import QuadratureFeatures
+from quadfeat.data.sampling import RangedSample, RowSample, row_keys
 from quadfeat.kernels import Gaussian, Spread
-from quadfeat.sampling import RangedSample, RowSample, row_keys
 
 rng = np.random.default_rng(0)
 

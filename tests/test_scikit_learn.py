@@ -118,6 +118,6 @@ print(*(name for name in set(sys.modules) - before))
 """
     run = [sys.executable, "-c", program]
     found = subprocess.run(run, check=True, capture_output=True, text=True).stdout.split()
-    assert "quadfeat.features" in found
+    assert "quadfeat.models.features" in found
     heavy = {"dask", "matplotlib", "pandas", "pyarrow", "rich", "typer", "sklearn.metrics"}
     assert not heavy & set(found)

@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_val_score
 
 import quadfeat
 from quadfeat import QuadratureRidge, QuadratureRidgeClassifier, load, save
-from quadfeat.persistence import FORMAT
+from quadfeat.io.persistence import FORMAT
 from test_persistence import comment_of, forged, npy, signed
 
 SOURCES = sorted(Path(quadfeat.__file__).parent.rglob("*.py"))

@@ -9,8 +9,7 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 
 from quadfeat import QuadratureFeatures
-from quadfeat._core import compile_map
-from quadfeat.features import as_rule
+from quadfeat.engine.core import compile_map
 from quadfeat.kernels import (
     ArcCosine,
     Gaussian,
@@ -19,8 +18,9 @@ from quadfeat.kernels import (
     PointwiseNonlinear,
     RationalQuadratic,
 )
-from quadfeat.nodes import Layout
+from quadfeat.models.features import as_rule
 from quadfeat.rules import MonteCarlo, QuasiMonteCarlo, SphericalRadial
+from quadfeat.rules.nodes import Layout
 
 DIGITS = load_digits().data / 16
 IRIS = load_iris().data

@@ -19,7 +19,7 @@ import pytest
 
 import quadfeat
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
-from quadfeat.blocks import is_dask
+from quadfeat.data.blocks import is_dask
 from soak import cli, flips, loky, processes, runner, threads
 from soak.clusters import Clusters
 from soak.flips import Flips
@@ -97,7 +97,7 @@ class TestThreads:
 
 def leave_checkpoints():
     """Break the end of a fit, in a child."""
-    from quadfeat.checkpoints import Checkpoint
+    from quadfeat.data.checkpoints import Checkpoint
 
     Checkpoint.remove = lambda self: None
 
@@ -227,7 +227,7 @@ class TestClusters:
 
 def depend_on_process():
     """Break the numbers of a study, in a child."""
-    from quadfeat.study import experiments
+    from quadfeat.apps.study import experiments
 
     real = experiments.EXPERIMENTS["kernel-error"]
 

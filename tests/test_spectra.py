@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from quadfeat.kernels import Gaussian, Laplacian, Matern, RationalQuadratic
-from quadfeat.spectra import (
+from quadfeat.kernels.spectra import (
     LONGEST_FREQUENCY,
     CauchyProduct,
     GammaMixtureSpectrum,

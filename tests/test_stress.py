@@ -24,7 +24,7 @@ from sklearn.exceptions import NotFittedError
 
 import quadfeat
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, transform_into
-from quadfeat._lazy import cached_property
+from quadfeat._utils.lazy import cached_property
 from quadfeat.kernels import Gaussian, Matern
 
 PACKAGE = os.path.dirname(quadfeat.__file__)
@@ -445,9 +445,9 @@ class TestInterrupts:
         assert kept > 20
 
     def test_a_fit_with_a_checkpoint_goes_on(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("quadfeat.checkpoints.SECONDS", 0.0)
-        monkeypatch.setattr("quadfeat.checkpoints.TIMES_AS_LONG", 0.0)
-        monkeypatch.setattr("quadfeat.moments.ROWS_PER_BLOCK", (10, 10))
+        monkeypatch.setattr("quadfeat.data.checkpoints.SECONDS", 0.0)
+        monkeypatch.setattr("quadfeat.data.checkpoints.TIMES_AS_LONG", 0.0)
+        monkeypatch.setattr("quadfeat.solvers.moments.ROWS_PER_BLOCK", (10, 10))
         expected = regressor().fit(X, y).predict(X)
         model = regressor(checkpoint=tmp_path / "state")
         resumed = 0

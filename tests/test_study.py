@@ -22,11 +22,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
 from browser import assert_needs_no_network, pages
+from quadfeat.apps.study import data, experiments, fetch, plan, report, runner, summary
+from quadfeat.apps.study.errors import StudyError
+from quadfeat.apps.study.experiments import QUICK, Cell
+from quadfeat.apps.study.methods import KERNELS, METHODS
 from quadfeat.kernels import Gaussian
-from quadfeat.study import data, experiments, fetch, plan, report, runner, summary
-from quadfeat.study.errors import StudyError
-from quadfeat.study.experiments import QUICK, Cell
-from quadfeat.study.methods import KERNELS, METHODS
 
 SMALL = replace(QUICK, seconds=0.0, headline_seconds=0.0, fewest_draws=2, skip_beyond=10.0)
 CELLS = plan.plan(["kernel-error"], ["diabetes"], ["gaussian", "arccos0"], ["G", "B"], full=False)

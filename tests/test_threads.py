@@ -21,8 +21,8 @@ from quadfeat import (
     save,
     transform_into,
 )
-from quadfeat._encoding import NOT_KEPT
-from quadfeat._fitted import changing, snapshot
+from quadfeat._utils.fitted import changing, snapshot
+from quadfeat.io.encoding import NOT_KEPT
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((400, 3))
@@ -231,7 +231,7 @@ class TestAttributesComputedWhileAnObjectIsWritten:
     def test_save(self, tmp_path, monkeypatch):
         model = self.model()
         assert "posterior" not in vars(model._solution)
-        monkeypatch.setattr("quadfeat._encoding.NOT_KEPT", Computes(model._solution, "posterior"))
+        monkeypatch.setattr("quadfeat.io.encoding.NOT_KEPT", Computes(model._solution, "posterior"))
         save(model, tmp_path / "model")
         assert "posterior" in vars(model._solution)
         assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))

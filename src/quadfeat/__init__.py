@@ -2,15 +2,15 @@
 
 from importlib.metadata import version
 
-from quadfeat import bounds, kernels, rotations, rules
-from quadfeat._core import show_config
-from quadfeat.accuracy import KernelError
-from quadfeat.blocks import ParquetBlocks
-from quadfeat.features import QuadratureFeatures, transform_into
-from quadfeat.growth import grow
-from quadfeat.persistence import load, save
-from quadfeat.posterior import AlphaPath
-from quadfeat.ridge import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat import _aliases, bounds, kernels, rotations, rules
+from quadfeat.data.blocks import ParquetBlocks
+from quadfeat.engine.core import show_config
+from quadfeat.io.persistence import load, save
+from quadfeat.maps.growth import grow
+from quadfeat.maps.kernel_error import KernelError
+from quadfeat.models.features import QuadratureFeatures, transform_into
+from quadfeat.models.ridge import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.solvers.posterior import AlphaPath
 
 __all__ = [
     "AlphaPath",
@@ -31,3 +31,5 @@ __all__ = [
 ]
 
 __version__ = version("quadfeat")
+
+_aliases.install()

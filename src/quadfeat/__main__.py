@@ -6,7 +6,7 @@ from __future__ import annotations
 def main() -> None:
     """Run the command, or say what to install for it."""
     try:
-        from quadfeat.cli import main as command
+        from quadfeat.apps.cli import main as command
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "quadfeat":
             raise

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from quadfeat import _validation as check
+from quadfeat._utils import validation as check
 
 __all__ = [
     "beta_d",

@@ -1,0 +1,77 @@
+"""Module paths of earlier versions, which pickles and imports may still use.
+
+``MOVED`` is the one table: an old module, and the modules that have its names now. An old module is
+made when it is first imported, and looks up each of its names where it is today.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+MOVED: dict[str, tuple[str, ...]] = {
+    "quadfeat._model": ("quadfeat.models.base",),
+    "quadfeat._pickles": ("quadfeat.io.pickles",),
+    "quadfeat.accuracy": ("quadfeat.maps.kernel_error",),
+    "quadfeat.blocks": ("quadfeat.data.blocks",),
+    "quadfeat.budget": ("quadfeat.auto.budget",),
+    "quadfeat.calibration": ("quadfeat.models.calibration",),
+    "quadfeat.checkpoints": ("quadfeat.data.checkpoints",),
+    "quadfeat.cli": ("quadfeat.apps.cli",),
+    "quadfeat.conjugate": ("quadfeat.solvers.conjugate",),
+    "quadfeat.distributed": ("quadfeat.data.distributed",),
+    "quadfeat.features": ("quadfeat.models.features",),
+    "quadfeat.growth": ("quadfeat.maps.growth",),
+    "quadfeat.lengthscales": ("quadfeat.solvers.lengthscales",),
+    "quadfeat.moments": ("quadfeat.solvers.moments",),
+    "quadfeat.nodes": ("quadfeat.rules.nodes",),
+    "quadfeat.nonlinearities": ("quadfeat.kernels.nonlinearities",),
+    "quadfeat.persistence": ("quadfeat.io.persistence",),
+    "quadfeat.posterior": ("quadfeat.solvers.posterior",),
+    "quadfeat.products": ("quadfeat.maps.products",),
+    "quadfeat.progress": ("quadfeat.data.progress",),
+    "quadfeat.reweighting": ("quadfeat.maps.reweighting",),
+    "quadfeat.ridge": ("quadfeat.models.ridge",),
+    "quadfeat.sampling": ("quadfeat.data.sampling",),
+    "quadfeat.selection": ("quadfeat.auto.selection",),
+    "quadfeat.spectra": ("quadfeat.kernels.spectra",),
+    "quadfeat.summaries": ("quadfeat.solvers.summaries",),
+    "quadfeat.systems": ("quadfeat.solvers.systems",),
+    "quadfeat.variance": ("quadfeat.auto.variance",),
+}
+
+
+class OldPaths(MetaPathFinder, Loader):
+    """Finds modules by the paths that they had in earlier versions."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how to make an old module, if it is one."""
+        return ModuleSpec(fullname, self) if fullname in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Let a module look up its names in those that have them now."""
+        vars(module)["__getattr__"] = _lookup(module.__name__)
+
+
+def _lookup(old: str) -> Callable[[str], Any]:
+    def find(name: str) -> Any:
+        for new in MOVED[old]:
+            found = importlib.import_module(new)
+            if hasattr(found, name) and not name.startswith("__"):
+                return getattr(found, name)
+        raise AttributeError(f"module {old!r} has no attribute {name!r}")
+
+    return find
+
+
+def install() -> None:
+    """Let Python find old modules, where it finds no others of their names."""
+    if not any(isinstance(finder, OldPaths) for finder in sys.meta_path):
+        sys.meta_path.append(OldPaths())

@@ -1,0 +1,1 @@
+"""Small parts that every folder uses: validation, seeds, snapshots, lazy attributes."""

@@ -1,0 +1,186 @@
+"""Files of tables: how each kind is read, here and by the code that is pasted."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from quadfeat._utils.validation import did_you_mean
+from quadfeat.apps.compare.delimited import read_delimited
+from quadfeat.apps.compare.numerals import Mark
+from quadfeat.apps.reporting.errors import CommandError, one_line_of
+from quadfeat.apps.reporting.text import printable, quoted
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table as it was read, and how.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        All columns, the target among them.
+    target : str
+        The name of the target's column.
+    code : list of str
+        Lines of Python that read the file into ``table``, run in its folder.
+    remarks : list of str
+        What a reader should know about it.
+    """
+
+    frame: pd.DataFrame
+    target: str
+    code: list[str]
+    remarks: list[str]
+
+
+def read(
+    path: str | os.PathLike[str],
+    target: str | None,
+    *,
+    separator: str | None = None,
+    decimal: Mark | None = None,
+) -> Source:
+    """Return the table in a file, with the name of its target checked."""
+    path = _check_path(path)
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = suffixes[-1] if suffixes else ""
+    if kind in (".gz", ".bz2", ".xz", ".zst", ".zip") and len(suffixes) > 1:
+        kind = suffixes[-2]  # pandas unpacks these by itself
+    if kind in (".csv", ".tsv", ".txt"):
+        table = read_delimited(path, separator or ("\t" if kind == ".tsv" else None), decimal)
+        name = _check_target(path, table.frame, target)
+        return Source(table.frame, name, table.code, table.remarks)
+    if kind not in (".parquet", ".pq", ".npz"):
+        raise CommandError(
+            f"{path} has the ending {kind or 'of no kind'!r}: give a table as .csv, .tsv, .txt "
+            "(also packed, .csv.gz), .parquet or .npz."
+        )
+    for option, value in (("--separator", separator), ("--decimal", decimal)):
+        if value is not None:
+            raise CommandError(f"{option} {value!r} is for text files, which {path} is not.")
+    if kind == ".npz":
+        return _read_npz(path, target or "y")
+    return _read_parquet(path, target)
+
+
+def _check_path(given: object) -> Path:
+    """Return the path of a file that is there."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(
+            f"path is an object of type {type(given).__name__}: give the path of a CSV, Parquet or "
+            f"NPZ file.{_way_to_a_file(given)}"
+        )
+    path = Path(given)
+    if "\0" in str(path):
+        raise CommandError(
+            f"{str(path)!r} is no path of a file: it holds a NUL character; remove it."
+        )
+    try:
+        exists, folder = path.exists(), path.is_dir()
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if not exists:
+        raise CommandError(f"{path} does not exist: name a CSV, Parquet or NPZ file.")
+    if folder:
+        raise CommandError(f"{path} is a folder: name a CSV, Parquet or NPZ file in it.")
+    return path
+
+
+def _way_to_a_file(frame: object) -> str:
+    """Return how to save a table that is in memory, or not computed yet."""
+    for method in ("sink_parquet", "write_parquet", "to_parquet"):  # of polars, polars and pandas
+        if hasattr(frame, method):
+            return f' Save it first, as by .{method}("table.parquet").'
+    return ""
+
+
+def _read_parquet(path: Path, target: str | None) -> Source:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise CommandError(
+            f"{path}: Parquet files need pyarrow: pip install 'quadfeat[study]', or save it as CSV."
+        ) from None
+    try:
+        # pyarrow opens no file whose name is not UTF-8, but Python does.
+        with path.open("rb") as file:
+            frame = pd.read_parquet(file, engine="pyarrow")
+    except (OSError, ValueError, NotImplementedError) as error:  # as all of pyarrow's are
+        raise CommandError(f"{path} cannot be read: {one_line_of(error)}") from error
+    code = [f"table = pd.read_parquet({quoted(path.name)})"]
+    if printable(path.name) != path.name:
+        code = [
+            f'with open({quoted(path.name)}, "rb") as file:',
+            "    table = pd.read_parquet(file)",
+        ]
+    if any(not isinstance(name, str) for name in frame.columns):
+        frame.columns = [str(name) for name in frame.columns]
+        code.append("table.columns = [str(name) for name in table.columns]")
+    name = _check_target(path, frame, target)
+    # An index would be no column of the pasted code either.
+    return Source(frame.reset_index(drop=True), name, code, [])
+
+
+def _read_npz(path: Path, target: str) -> Source:
+    try:
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise CommandError(f"{path} is no archive: save arrays X and y by numpy.savez.")
+            file.seek(0)
+            archive = np.load(file, allow_pickle=False)
+            arrays = ", ".join(archive.files) or "none"
+            for name in ("X", target):
+                if name not in archive.files:
+                    hint = did_you_mean(name, archive.files)
+                    raise CommandError(
+                        f"{path} has no array {name!r}, but {arrays}.{hint} Save X and the target "
+                        "by numpy.savez, and name the target by --target."
+                    )
+            X, y = archive["X"], archive[target]
+    except CommandError:
+        raise
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise CommandError(f"{path} cannot be read: {one_line_of(error)}") from error
+    if X.ndim != 2 or X.shape[1] == 0:
+        raise CommandError(f"{path}: X has shape {X.shape}: save it as a matrix of rows.")
+    if y.shape != (len(X),):
+        raise CommandError(f"{path}: {target} has shape {y.shape}, not ({len(X)},) as X has rows.")
+    frame = pd.DataFrame(X).add_prefix("x")
+    if target in frame:
+        raise CommandError(f"{path}: the columns of X are called x0, x1, ...: rename {target!r}.")
+    code = [
+        f"archive = np.load({quoted(path.name)})",
+        'table = pd.DataFrame(archive["X"]).add_prefix("x")',
+        f"table[{quoted(target)}] = archive[{quoted(target)}]",
+    ]
+    return Source(frame.assign(**{target: y}), target, code, [])
+
+
+def _check_target(path: Path, frame: pd.DataFrame, target: str | None) -> str:
+    """Return the name of the target's column."""
+    names = [str(name) for name in frame.columns]
+    if not names:
+        raise CommandError(f"{path} has no columns.")
+    listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    if target is None:
+        raise CommandError(f"--target is missing: name the column to predict, of {listed}.")
+    if target not in names:
+        lower = {name.lower(): name for name in names}
+        hint = did_you_mean(target, lower)
+        for key, name in lower.items():
+            hint = hint.replace(f"'{key}'?", f"'{name}'?")
+        raise CommandError(f"--target {target!r} is no column of {path}.{hint} It has {listed}.")
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise CommandError(
+            f"{path} has several columns called {repeated[0]!r}: rename all but one."
+        )
+    if frame.shape[1] == 1:
+        raise CommandError(f"{path} has no column but {target!r}: there is nothing to learn from.")
+    return target

@@ -1,0 +1,212 @@
+"""Get the paper's data sets from where they are published, once, whole and unchanged."""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import io
+import os
+import shutil
+import urllib.request
+import warnings
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from sklearn.datasets import fetch_openml, load_svmlight_files
+
+from quadfeat._utils.validation import Array
+from quadfeat.apps.study.errors import StudyError
+from quadfeat.io.files import atomic_write
+
+CHUNK = 1 << 16
+TIMEOUT = 60.0  # seconds without a byte
+
+# Called with the bytes that have come and those there are, if known.
+Progress = Callable[[int, int | None], None]
+
+
+class Source(Protocol):
+    """Where a data set comes from."""
+
+    def get(self, folder: Path, progress: Progress) -> tuple[Array, Array]:
+        """Return rows and targets, keeping what is downloaded in ``folder``."""
+
+    def describe(self) -> str:
+        """Return the address."""
+
+    def forget(self, folder: Path) -> None:
+        """Delete what was downloaded, because it is of no use."""
+
+
+def cache_folder() -> Path:
+    """Return where fetched data sets are kept: ``QUADFEAT_CACHE``, or the user's cache folder."""
+    folder = os.environ.get("QUADFEAT_CACHE")
+    if folder:
+        return Path(folder)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "quadfeat"
+
+
+@dataclass(frozen=True)
+class OpenML:
+    """A data set of openml.org, through scikit-learn, which compares the checksums it is given."""
+
+    data_id: int
+
+    def get(self, folder: Path, progress: Progress) -> tuple[Array, Array]:
+        """Return rows and targets."""
+        bunch = fetch_openml(data_id=self.data_id, data_home=str(folder), as_frame=False)
+        return np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target)
+
+    def describe(self) -> str:
+        """Return the address."""
+        return f"https://www.openml.org/d/{self.data_id}"
+
+    def forget(self, folder: Path) -> None:
+        """Delete what was downloaded."""
+        shutil.rmtree(folder / "openml", ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files on a server, and what makes arrays of their contents.
+
+    Attributes
+    ----------
+    sha256 : tuple of str
+        One for each file, where they are published. The digest of a file that was fetched is kept
+        beside it, so that a later change is seen either way.
+    """
+
+    urls: tuple[str, ...]
+    parse: Callable[[list[bytes]], tuple[Array, Array]]
+    sha256: tuple[str, ...] = ()
+
+    def get(self, folder: Path, progress: Progress) -> tuple[Array, Array]:
+        """Return rows and targets."""
+        contents = []
+        for k, url in enumerate(self.urls):
+            path = folder / url.rpartition("/")[2]
+            expected = self.sha256[k] if self.sha256 else None
+            if not path.exists():
+                download(url, path, expected, progress)
+            contents.append(path.read_bytes())
+            check_digest(path, contents[-1], expected)
+        return self.parse(contents)
+
+    def describe(self) -> str:
+        """Return the addresses."""
+        return ", ".join(self.urls)
+
+    def forget(self, folder: Path) -> None:
+        """Delete what was downloaded."""
+        for url in self.urls:
+            path = folder / url.rpartition("/")[2]
+            path.unlink(missing_ok=True)
+            _digest_path(path).unlink(missing_ok=True)
+
+
+def fetch(
+    name: str, source: Source, shape: tuple[int, int], progress: Progress = lambda done, all_: None
+) -> Path:
+    """Fetch a data set into the cache, unless it is there, and return its archive."""
+    folder = cache_folder()
+    archive = folder / f"{name}.npz"
+    if archive.exists():
+        return archive
+    by_hand = f"put the data set as {name}.npz (arrays X and y) into {folder}."
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StudyError(f"cannot write to {folder} ({error}): set QUADFEAT_CACHE.") from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of scikit-learn, that it tries again
+            X, y = source.get(folder, progress)
+    except StudyError:
+        raise
+    except (OSError, HTTPException) as error:
+        raise StudyError(
+            f"cannot fetch '{name}' from {source.describe()} ({error}): are you offline? If so, "
+            + by_hand
+        ) from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        source.forget(folder)
+        raise StudyError(
+            f"what {source.describe()} sent is not '{name}' ({error}): try again, or {by_hand}"
+        ) from error
+    if X.shape != shape or len(y) != len(X):
+        source.forget(folder)
+        raise StudyError(
+            f"what {source.describe()} sent for '{name}' has shape {X.shape}, not {shape}: "
+            + by_hand
+        )
+    with atomic_write(archive) as file:
+        np.savez_compressed(file, X=X, y=y)
+    return archive
+
+
+def download(url: str, path: Path, sha256: str | None, progress: Progress) -> None:
+    """Write what a URL gives to a file, which appears only when it is whole and as expected."""
+    digest = hashlib.sha256()
+    with urllib.request.urlopen(url, timeout=TIMEOUT) as response, atomic_write(path) as file:
+        length = response.headers.get("Content-Length")
+        expected = int(length) if length else None
+        done = 0
+        while chunk := response.read(CHUNK):
+            file.write(chunk)
+            digest.update(chunk)
+            done += len(chunk)
+            progress(done, expected)
+        if expected is not None and done != expected:
+            raise OSError(f"the transfer broke off after {done} of {expected} bytes")
+        if sha256 is not None and digest.hexdigest() != sha256:
+            raise StudyError(
+                f"{url} has the checksum {digest.hexdigest()}, not {sha256}: it is not the file "
+                "that is known; nothing was kept."
+            )
+    with atomic_write(_digest_path(path)) as file:
+        file.write(digest.hexdigest().encode())
+
+
+def check_digest(path: Path, content: bytes, sha256: str | None) -> None:
+    """Refuse a file that is not what was fetched, or not what is known."""
+    found = hashlib.sha256(content).hexdigest()
+    kept = _digest_path(path)
+    expected = sha256 or (kept.read_text() if kept.exists() else found)
+    if found != expected:
+        raise StudyError(
+            f"{path} has the checksum {found}, not {expected}: delete it and fetch it again."
+        )
+
+
+def _digest_path(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")
+
+
+def power_plant(contents: list[bytes]) -> tuple[Array, Array]:
+    """Return the first sheet of the power plant's workbook."""
+    import pandas as pd
+
+    with zipfile.ZipFile(io.BytesIO(contents[0])) as archive:
+        members = [name for name in archive.namelist() if name.endswith("Folds5x2_pp.xlsx")]
+        if len(members) != 1:
+            raise ValueError("the archive has no workbook Folds5x2_pp.xlsx")
+        table = pd.read_excel(io.BytesIO(archive.read(members[0]))).to_numpy(dtype=np.float64)
+    return table[:, :-1], table[:, -1]
+
+
+def svmlight(contents: list[bytes], n_features: int) -> tuple[Array, Array]:
+    """Return the rows of compressed LIBSVM files, one file after the other."""
+    try:
+        files = [io.BytesIO(bz2.decompress(content)) for content in contents]
+    except OSError as error:  # which elsewhere means that the network or the disk failed
+        raise ValueError(f"not compressed by bzip2: {error}") from error
+    parts = load_svmlight_files(files, n_features=n_features)
+    X = np.vstack([part.toarray() for part in parts[0::2]])
+    return X, np.concatenate(parts[1::2])

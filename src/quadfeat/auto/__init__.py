@@ -1,0 +1,1 @@
+"""Choices that the library makes for given data."""

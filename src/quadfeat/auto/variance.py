@@ -1,0 +1,171 @@
+r"""How far a drawn rule will be from a stationary kernel, before it is drawn.
+
+For two rows at the scaled distance ``r``, a spherical-radial rule of ``M`` nodes whose weights sum
+to 1 estimates :math:`k(r) - 1` by the mean of
+
+.. math:: h(\rho, s) = \frac{m_t}{\rho^{2t}} (\cos(\rho r s) - 1), \qquad s = z^\top \delta / r,
+
+over its nodes. In a block the directions ``z`` are a randomly turned simplex or orthoplex, so any
+two of them have the same inner product ``c`` (``-1/d`` or 0). With Gegenbauer polynomials
+:math:`p_l`, orthonormal for the law of ``s`` on the sphere, and
+:math:`a_l(\rho) = E_s[h(\rho, s) p_l(s)]`, the addition theorem gives for nodes ``i``, ``j``
+
+.. math::
+
+    E[h_i h_j] = \sum_l E[a_l(\rho_i) a_l(\rho_j)]\, P_l(c), \qquad P_l(c) = p_l(c) / p_l(1),
+
+where :math:`E[a_l(\rho_i) a_l(\rho_j)]` is :math:`E[a_l]^2` for independent radii. Stratified radii
+are in different ones of ``M`` slices: with the means :math:`\mu_k` of :math:`a_l` over the slices
+it is :math:`(M\, E[a_l]^2 - \overline{\mu_k^2}) / (M - 1)`. Integrals over ``s`` and the radius are
+sums over a few nodes; stretching radii (``origin="match"``) is left out of account.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from quadfeat._utils.validation import Float64Array
+from quadfeat.kernels.spectra import IsotropicSpectrum
+
+N_ANGLES = 40  # nodes of the Gauss rule for s, and polynomials
+N_RADII = 64  # midpoints of equally likely slices of the radial law
+
+
+@dataclass(frozen=True)
+class AngularRule:
+    """The Gauss rule for a coordinate ``s`` of a random direction, and its polynomials.
+
+    Attributes
+    ----------
+    nodes : array of shape (n,)
+        Where the rule evaluates.
+    projections : array of shape (n, n)
+        ``projections[l] @ values`` is the coefficient of ``p_l`` of a function with these values.
+    recurrence : array of shape (n - 1,)
+        The coefficients of ``s p_l = b_l p_(l-1) + b_(l+1) p_(l+1)``.
+    """
+
+    nodes: Float64Array
+    projections: Float64Array
+    recurrence: Float64Array
+
+    @classmethod
+    def of(cls, d: int, n: int = N_ANGLES) -> AngularRule:
+        """Return the rule in ``d`` dimensions, by Golub and Welsch.
+
+        Examples
+        --------
+        >>> rule = AngularRule.of(3, 4)  # s is uniform on [-1, 1]
+        >>> round(float(rule.projections[0] @ rule.nodes**2), 12)
+        0.333333333333
+        """
+        n = 2 if d == 1 else n  # on a line there are two directions
+        degree = np.arange(1, n)
+        half = d / 2
+        # The case l = 1 of the general formula, which is 0 / 0 on the plane, comes first.
+        squares = np.full(n - 1, 1.0 / d)
+        rest = degree[1:]
+        squares[1:] = rest * (rest + d - 3) / (4 * (rest + half - 1) * (rest + half - 2))
+        recurrence = np.sqrt(squares)
+        nodes, vectors = eigh_tridiagonal(np.zeros(n), recurrence)
+        # Row l of the vectors is p_l at the nodes times the roots of the weights, row 0.
+        vectors = vectors * np.where(vectors[0] < 0, -1.0, 1.0)
+        return cls(nodes, vectors * vectors[0], recurrence)
+
+    def ratios(self, c: float) -> Float64Array:
+        """Return ``P_l(c) = p_l(c) / p_l(1)`` for all degrees."""
+        at_c, at_one = self._polynomials(c), self._polynomials(1.0)
+        return at_c / at_one
+
+    def _polynomials(self, s: float) -> Float64Array:
+        values = [0.0, 1.0]
+        before = 0.0
+        for b in self.recurrence:
+            values.append((s * values[-1] - before * values[-2]) / b)
+            before = b
+        return np.array(values[1:])
+
+
+@dataclass(frozen=True)
+class BlockMoments:
+    """What the variance of a spherical-radial rule is made of, for a list of distances.
+
+    Attributes
+    ----------
+    coefficients : array of shape (n_distances, n_radii, n_degrees)
+        The coefficients ``a_l`` at equally likely radii, in their order.
+    ratios : array of shape (n_degrees,)
+        ``P_l(c)`` for the inner product ``c`` of two directions of a block.
+    """
+
+    coefficients: Float64Array
+    ratios: Float64Array
+
+    @classmethod
+    def of(
+        cls, distances: Float64Array, radii: Float64Array, weights: Float64Array, d: int, c: float
+    ) -> BlockMoments:
+        """Return the moments for equally likely ``radii`` whose nodes weigh ``weights / M``."""
+        angles = AngularRule.of(d)
+        half_angles = np.multiply.outer(np.outer(distances, radii), angles.nodes / 2.0)
+        values = -2.0 * np.sin(half_angles) ** 2 * weights[:, None]  # cos - 1 without cancellation
+        return cls(values @ angles.projections.T, angles.ratios(c))
+
+    @property
+    def mean(self) -> Float64Array:
+        """``E[h]`` for each distance: the estimate of ``k - 1``, but for a bias."""
+        return np.asarray(self.coefficients[:, :, 0].mean(axis=1))
+
+    def variance(self, n_nodes: int, per_block: int, *, stratified: bool) -> Float64Array:
+        """Return the variance of the mean of ``n_nodes`` nodes, the last block cut.
+
+        Parameters
+        ----------
+        n_nodes : int
+            How many nodes.
+        per_block : int
+            How many make a whole block.
+        stratified : bool
+            Whether their radii are stratified.
+        """
+        n_blocks, rest = divmod(n_nodes, per_block)
+        pairs = n_nodes * (n_nodes - 1)
+        same_block = n_blocks * per_block * (per_block - 1) + rest * (rest - 1)
+        squares = (self.coefficients**2).mean(axis=1).sum(axis=1)
+        products = self.coefficients.mean(axis=1) ** 2  # of two nodes, degree by degree
+        if stratified and n_nodes > 1:
+            products = (n_nodes * products - self._slice_squares(n_nodes)) / (n_nodes - 1)
+        within, between = products @ self.ratios, products[:, 0]
+        total = n_nodes * squares + same_block * within + (pairs - same_block) * between
+        return np.maximum(total / n_nodes**2 - self.mean**2, 0.0)
+
+    def _slice_squares(self, n_slices: int) -> Float64Array:
+        """Return the mean over slices of the squared mean in a slice, (n_distances, n_degrees)."""
+        n_radii = self.coefficients.shape[1]
+        if n_slices >= n_radii:
+            # What varies within slices that are finer than the radii are, by differences.
+            steps = np.diff(self.coefficients, axis=1) ** 2
+            within = steps.sum(axis=1) / max(1, n_radii - 1) * (n_radii / n_slices) ** 2 / 12.0
+            return np.asarray((self.coefficients**2).mean(axis=1) - within)
+        # Integrals up to the ends of the slices, of functions that are constant between radii.
+        integrals = np.cumsum(self.coefficients, axis=1) / n_radii
+        integrals = np.concatenate([np.zeros_like(integrals[:, :1]), integrals], axis=1)
+        ends = np.arange(n_slices + 1) * (n_radii / n_slices)
+        below = np.minimum(ends.astype(int), n_radii - 1)
+        part = (ends - below)[:, None]
+        at_ends = integrals[:, below] * (1.0 - part) + integrals[:, below + 1] * part
+        means = np.diff(at_ends, axis=1) * n_slices
+        return np.asarray((means**2).mean(axis=1))
+
+
+def radial_slices(spectrum: IsotropicSpectrum, d: int, tilt: float) -> Float64Array:
+    """Return radii that stand for equally likely slices of the tilted law."""
+    midpoints = (np.arange(N_RADII) + 0.5) / N_RADII
+    # A second coordinate by the golden ratio, which spreads evenly with the first.
+    second = np.modf(np.arange(1, N_RADII + 1) * (math.sqrt(5) - 1) / 2)[0]
+    uniforms = np.stack([midpoints, second], axis=1)[:, : spectrum.n_radial]
+    return spectrum.radii(uniforms, d, tilt)

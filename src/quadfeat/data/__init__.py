@@ -1,0 +1,1 @@
+"""Where rows come from: arrays, streams, Parquet, Dask; samples, checkpoints and progress."""

@@ -1,0 +1,254 @@
+r"""Samples of rows that depend on what the rows are, and not on where they stand.
+
+Each distinct row has a key, a hash of its entries; the sample are the rows with the smallest keys,
+and how often each occurs. So a table gives the same sample in any order, cut into any batches, and
+with weights in place of copies, and samples of two tables merge into that of both.
+
+The key of a row is :math:`h(\sum_j c_j b_j)` modulo :math:`2^{64}`, where :math:`b_j` are the bits
+of its entries as float64, folded, :math:`c_j` are odd numbers and :math:`h` mixes the bits. Zeros
+add nothing, so that sparse rows have the keys of dense ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.validation import Float64Array
+
+Keys = NDArray[np.uint64]
+
+# Entries whose bits are held at once: few enough to stay in a cache.
+ENTRIES_PER_BATCH = 2**15
+
+# Where rows occur many times, how many more of them are looked at in the next attempt.
+MORE_CANDIDATES = 8
+
+
+@dataclass(frozen=True)
+class RowSample:
+    """Distinct rows of a table.
+
+    Attributes
+    ----------
+    keys : array of shape (n_rows,)
+        Ascending.
+    rows : array of shape (n_rows, n_columns)
+    weights : array of shape (n_rows,)
+        How often each row occurs in the table, or the sum of its weights.
+    size : int
+        How many rows were asked for. There are fewer only if the table has no more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat.data.sampling import RowSample
+    >>> table = np.array([[1.0], [2.0], [1.0]])
+    >>> sample = RowSample.of(table, size=5)
+    >>> sorted(zip(sample.rows[:, 0].tolist(), sample.weights.tolist()))
+    [(1.0, 2.0), (2.0, 1.0)]
+    """
+
+    keys: Keys
+    rows: Float64Array
+    weights: Float64Array
+    size: int
+
+    @classmethod
+    def empty(cls, n_columns: int, size: int) -> RowSample:
+        """Return the sample of a table without rows."""
+        return cls(np.empty(0, np.uint64), np.empty((0, n_columns)), np.empty(0), size)
+
+    @classmethod
+    def of(
+        cls,
+        table: Any,
+        size: int,
+        weights: Any = None,
+        keys: Keys | None = None,
+        largest_key: Any = None,
+    ) -> RowSample:
+        """Sample a dense or CSR matrix; rows without weight are not in it.
+
+        Nor are rows with larger keys than ``largest_key``, which other samples have no room for.
+        Keys are those of the rows, if none are given.
+        """
+        keys = row_keys(table) if keys is None else keys
+        amounts = np.ones(len(keys)) if weights is None else np.asarray(weights, np.float64)
+        wanted = amounts > 0 if largest_key is None else (amounts > 0) & (keys <= largest_key)
+        present = np.flatnonzero(wanted)
+        if len(present) < len(keys):
+            keys, amounts = keys[present], amounts[present]
+        n_candidates = size
+        while True:
+            candidates = _smallest(keys, n_candidates)
+            distinct, first, which = np.unique(
+                keys[candidates], return_index=True, return_inverse=True
+            )
+            if len(distinct) >= size or len(candidates) == len(keys):
+                break
+            n_candidates *= MORE_CANDIDATES
+        chosen = present[candidates[first[:size]]]
+        totals = _totals(which, amounts[candidates])
+        return cls(distinct[:size], check.to_dense_float64(table[chosen]), totals[:size], size)
+
+    def merged(self, other: RowSample) -> RowSample:
+        """Return the sample of both tables together."""
+        distinct, first, which = np.unique(
+            np.concatenate([self.keys, other.keys]), return_index=True, return_inverse=True
+        )
+        totals = _totals(which, np.concatenate([self.weights, other.weights]))
+        rows = np.concatenate([self.rows, other.rows])[first[: self.size]]
+        return RowSample(distinct[: self.size], rows, totals[: self.size], self.size)
+
+    def extended(self, table: Any, weights: Any = None, keys: Keys | None = None) -> RowSample:
+        """Return the sample of this table and another, dense or CSR, together."""
+        largest_key = self.keys[-1] if len(self.keys) == self.size else None
+        sample = RowSample.of(table, self.size, weights, keys, largest_key)
+        return self.merged(sample) if len(sample.keys) else self
+
+    def first(self, n_rows: int) -> RowSample:
+        """Return a sample of fewer rows."""
+        part = slice(n_rows)
+        return RowSample(
+            self.keys[part], self.rows[part], self.weights[part], min(n_rows, self.size)
+        )
+
+    @property
+    def labels(self) -> NDArray[np.intp]:
+        """The last column as integers, where it has the indices of classes."""
+        return self.rows[:, -1].astype(np.intp)
+
+    @property
+    def n_distinct(self) -> float:
+        """How many distinct rows the table has: known if it has few, otherwise estimated."""
+        if len(self.keys) < self.size or self.size < 2:
+            return float(max(1, len(self.keys)))
+        # Of n uniform numbers the k-th smallest is k / (n + 1) in the mean.
+        share = (float(self.keys[-1]) + 1.0) / 2.0**64
+        return max(float(len(self.keys)), (len(self.keys) - 1) / share)
+
+    @property
+    def n_samples(self) -> float:
+        """How many rows the table would have, if all pairs met their like as seldom as in it.
+
+        That is the inverse of the chance that two rows, drawn one after the other, are equal.
+        """
+        mean, square = self.weights.mean(), (self.weights**2).mean()
+        return max(1.0, float(self.n_distinct * mean**2 / square))
+
+
+@dataclass(frozen=True)
+class RangedSample:
+    """Distinct rows of a table, and the smallest and largest value of each column in all rows.
+
+    Attributes
+    ----------
+    sample : RowSample
+    lowest, highest : array of shape (n_columns,)
+        Infinite for a table without rows.
+    """
+
+    sample: RowSample
+    lowest: Float64Array
+    highest: Float64Array
+
+    @classmethod
+    def empty(cls, n_columns: int, size: int) -> RangedSample:
+        """Return the sample of a table without rows."""
+        nothing = np.full(n_columns, np.inf)
+        return cls(RowSample.empty(n_columns, size), nothing, -nothing)
+
+    def extended(self, table: Any, weights: Any = None) -> RangedSample:
+        """Return the sample of this table and another, dense or CSR, together."""
+        sample = self.sample.extended(table, weights)
+        present = table if weights is None else table[weights > 0]
+        if present.shape[0] == 0:
+            return replace(self, sample=sample)
+        lowest, highest = (
+            check.to_dense_float64(ends).ravel()
+            for ends in (present.min(axis=0), present.max(axis=0))
+        )
+        return RangedSample(
+            sample, np.minimum(self.lowest, lowest), np.maximum(self.highest, highest)
+        )
+
+    def merged(self, other: RangedSample) -> RangedSample:
+        """Return the sample of both tables together."""
+        return RangedSample(
+            self.sample.merged(other.sample),
+            np.minimum(self.lowest, other.lowest),
+            np.maximum(self.highest, other.highest),
+        )
+
+    @property
+    def ranges(self) -> Float64Array:
+        """The largest less the smallest value of each column, as far as numbers reach."""
+        with np.errstate(over="ignore"):
+            differences = self.highest - self.lowest
+        return np.clip(differences, 0.0, np.finfo(np.float64).max)
+
+
+def _totals(which: NDArray[np.intp], weights: Float64Array) -> Float64Array:
+    """Return the sum of the weights of each row."""
+    return np.asarray(np.bincount(which, weights), dtype=np.float64)
+
+
+def _smallest(keys: Keys, count: int) -> NDArray[np.intp]:
+    """Return where the smallest keys are, and all those equal to the last of them."""
+    if count >= len(keys):
+        return np.arange(len(keys))
+    return np.flatnonzero(keys <= np.partition(keys, count - 1)[count - 1])
+
+
+def beside(table: Any, columns: Float64Array) -> Any:
+    """Return a dense or CSR matrix with more columns."""
+    if sparse.issparse(table):
+        return sparse.hstack([table, columns], format="csr")
+    return np.hstack([table, columns])
+
+
+def row_keys(table: Any) -> Keys:
+    """Return the key of each row of a dense or CSR matrix."""
+    n_rows, n_columns = table.shape
+    factors = _column_factors(n_columns)
+    sums = np.empty(n_rows, dtype=np.uint64)
+    if sparse.issparse(table):
+        terms = _folded_bits(table.data) * factors[table.indices]
+        running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
+        sums = running[table.indptr[1:]] - running[table.indptr[:-1]]
+    else:
+        size = max(1, ENTRIES_PER_BATCH // n_columns)
+        for start in range(0, n_rows, size):  # a partition may have no rows
+            rows = slice(start, start + size)
+            sums[rows] = _folded_bits(table[rows]) @ factors
+    return _mixed(sums)
+
+
+def _folded_bits(values: Any) -> Keys:
+    """Return the bits of float64 numbers with the high ones, where most of them differ, folded."""
+    bits = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)  # there is one zero only
+    bits ^= bits >> np.uint64(32)
+    return bits
+
+
+@lru_cache(maxsize=8)
+def _column_factors(n_columns: int) -> Keys:
+    """Return an odd number for each column."""
+    # The same for all tables, whatever the seed: samples of different tables have to merge.
+    return _mixed(np.arange(1, n_columns + 1, dtype=np.uint64)) | np.uint64(1)
+
+
+def _mixed(values: Keys) -> Keys:
+    """Return numbers whose every bit depends on all bits of the given ones."""
+    with np.errstate(over="ignore"):
+        values = values * np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((32, 0xD6E8FEB86659FD93), (29, 0xBF58476D1CE4E5B9)):
+            values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
+        return values ^ (values >> np.uint64(32))

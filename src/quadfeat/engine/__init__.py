@@ -1,0 +1,1 @@
+"""Fast arithmetic: the native core, its NumPy reference, and threads."""

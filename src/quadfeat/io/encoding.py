@@ -1,0 +1,416 @@
+"""Models as trees of plain values beside arrays, and back: what :mod:`quadfeat.io.persistence` writes.
+
+A tree is made of what JSON has. All else is an object with a ``"type"``: a container or number that
+JSON does not know, a reference to an array, or one of the classes in ``KNOWN`` with its attributes.
+Nothing is looked up by a name from a tree but in that table, so that a tree can build nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+
+from quadfeat import kernels, rotations, rules
+from quadfeat._utils import validation as check
+from quadfeat._utils.random import BIT_GENERATORS, check_state, restored
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.auto.selection import Candidate
+from quadfeat.data.sampling import RowSample
+from quadfeat.io.migrations import with_control, with_indices
+from quadfeat.maps.kernel_error import KernelError
+from quadfeat.models.base import LEARNT, IterativeSolution, Penalty, Solution
+from quadfeat.models.features import QuadratureFeatures, States
+from quadfeat.models.ridge import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.rules.nodes import DenseDirections, Nodes, TurnedVertices
+from quadfeat.solvers.conjugate import Nystrom, State
+from quadfeat.solvers.moments import Moments
+from quadfeat.solvers.posterior import AlphaPath, Posterior, RidgeProblem
+from quadfeat.solvers.summaries import Summary
+
+MODELS: tuple[type[Any], ...] = (QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier)
+
+# Small estimators: all they are is their parameters.
+PARTS: tuple[type[Any], ...] = (
+    kernels.ArcCosine,
+    kernels.Gaussian,
+    kernels.Laplacian,
+    kernels.Matern,
+    kernels.PointwiseNonlinear,
+    kernels.RationalQuadratic,
+    rules.Fastfood,
+    rules.GaussHermite,
+    rules.MonteCarlo,
+    rules.QuasiMonteCarlo,
+    rules.SphericalRadial,
+    rotations.Butterfly,
+    rotations.Haar,
+    rotations.Hadamard,
+    rotations.Householder,
+    FrozenEstimator,
+)
+
+# Immutable records: all they are is their fields.
+RECORDS: tuple[type[Any], ...] = (
+    AlphaPath,
+    Candidate,
+    DenseDirections,
+    IterativeSolution,
+    KernelError,
+    Moments,
+    Nodes,
+    Nystrom,
+    Penalty,
+    Posterior,
+    RidgeProblem,
+    RowSample,
+    State,
+    States,
+    Summary,
+    TurnedVertices,
+    rotations.ButterflyMatrices,
+    rotations.DenseMatrices,
+    rotations.HadamardMatrices,
+    rotations.Reflections,
+    rules.FastfoodMatrices,
+)
+
+KNOWN = {kind.__name__: kind for kind in (*MODELS, *PARTS, *RECORDS, Solution)}
+
+# What fitting adds to the parameters of a model.
+OF_ANY_FIT = ("n_features_in_", "feature_names_in_")
+LEARNT_BY_MAP = (
+    *OF_ANY_FIT,
+    "kernel_",
+    "rule_",
+    "candidates_",
+    "why_",
+    "approximation_error_",
+    "n_components_",
+    "n_components_bound_",
+    "nodes_",
+    "_n_features_out",
+    "_states",
+    "_reweighted",
+    "_sklearn_output_config",
+)
+LEARNT_BY_MODEL = (*OF_ANY_FIT, *LEARNT, "features_", "classes_")
+
+# Made again when it is needed; what a pipeline is to pass on, which is no part of a model.
+NOT_KEPT = ("_compiled", "_metadata_request")
+
+# Parameters that name a path, which is not for a file to choose.
+PATHS = ("checkpoint",)
+
+Tree = Any
+
+
+class Encoder:
+    """Makes trees of values, and collects their arrays.
+
+    Attributes
+    ----------
+    arrays : dict
+        The arrays that trees refer to, by name. One that occurs twice is there once.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        self._names: dict[tuple[int, bool], str] = {}
+        self._kept: list[Any] = []  # alive, so that no other object has the same id
+
+    def encode(self, value: Any, where: str) -> Tree:
+        """Return the tree of a value; ``where`` is how an error calls it."""
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            if math.isfinite(value):
+                return value
+            return {"type": "float", "value": repr(value)}
+        if isinstance(value, np.ndarray):
+            return self._encode_array(value, where)
+        if isinstance(value, np.generic) and _is_plain(value.dtype):
+            return {
+                "type": "scalar",
+                "dtype": value.dtype.str,
+                "value": self.encode(value.item(), where),
+            }
+        if type(value) is list:
+            return self._encode_items(value, where)
+        if type(value) is tuple:
+            return {"type": "tuple", "items": self._encode_items(value, where)}
+        if type(value) is dict:
+            items = [
+                [self.encode(key, f"a key of {where}"), self.encode(item, f"{where}[{key!r}]")]
+                for key, item in value.items()
+            ]
+            return {"type": "dict", "items": items}
+        if isinstance(value, (np.random.Generator, np.random.RandomState)):
+            return self._encode_generator(value, where)
+        kind = type(value)
+        if KNOWN.get(kind.__name__) is not kind:
+            raise _refusal(where, value)
+        return self._encode_object(value, where)
+
+    def _encode_items(self, values: Iterable[Any], where: str) -> list[Tree]:
+        return [self.encode(item, f"{where}[{index}]") for index, item in enumerate(values)]
+
+    def _encode_array(self, array: Array, where: str) -> Tree:
+        if array.dtype.kind == "O":  # of names of columns, or labels
+            items = self._encode_items(array.ravel().tolist(), where)
+            return {"type": "objects", "shape": list(array.shape), "items": items}
+        if not _is_plain(array.dtype):
+            raise _refusal(where, array.dtype)
+        return {"type": "array", "name": self._named(array)}
+
+    def _encode_generator(self, value: Any, where: str) -> Tree:
+        legacy = isinstance(value, np.random.RandomState)
+        state = value.get_state(legacy=False) if legacy else value.bit_generator.state
+        if state["bit_generator"] not in BIT_GENERATORS:
+            raise _refusal(where, value)
+        return {
+            "type": "RandomState" if legacy else "Generator",
+            "number": self._number(value),
+            "state": self.encode(state, where),
+        }
+
+    def _encode_object(self, value: Any, where: str) -> Tree:
+        kind = type(value)
+        if kind in RECORDS:
+            attributes = {name: getattr(value, name) for name in _field_names(kind)}
+        else:
+            held = dict(vars(value))  # another thread may be computing one of them
+            attributes = {name: item for name, item in held.items() if name not in NOT_KEPT}
+            unknown = sorted(set(attributes) - set(_attribute_names(kind)))
+            if unknown:
+                raise ValueError(
+                    f"{where}.{unknown[0]} cannot be saved, since quadfeat.save does not know what "
+                    "it is: delete this attribute, or pickle the object."
+                )
+        encoded: dict[str, Tree] = {}
+        for name, item in attributes.items():
+            if name in PATHS:
+                encoded[name] = None
+            elif kind is Moments and name == "products":
+                encoded[name] = {"type": "triangle", "name": self._named(item, triangle=True)}
+            else:
+                encoded[name] = self.encode(item, f"{where}.{name}")
+        return {"type": kind.__name__, "attributes": encoded}
+
+    def _named(self, array: Array, *, triangle: bool = False) -> str:
+        """Return the name of an array, which is put among the others if it is new."""
+        key = (id(array), triangle)
+        if key not in self._names:
+            self._names[key] = str(len(self.arrays))
+            self._kept.append(array)
+            self.arrays[self._names[key]] = _upper_triangle(array) if triangle else array
+        return self._names[key]
+
+    def _number(self, value: Any) -> int:
+        """Return the number of an object that may occur several times."""
+        for number, known in enumerate(self._kept):
+            if known is value:
+                return number
+        self._kept.append(value)
+        return len(self._kept) - 1
+
+
+class Decoder:
+    """Makes values of trees.
+
+    Parameters
+    ----------
+    read : callable
+        Returns the array of a name.
+    found_format : int
+        The format of the file.
+    """
+
+    def __init__(self, read: Callable[[str], Array], found_format: int) -> None:
+        self._read = read
+        self._format = found_format
+        self._made: dict[Any, Any] = {}  # what may occur several times
+        self._makers: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "float": lambda tree: _not_finite(tree["value"]),
+            "scalar": self._decode_scalar,
+            "tuple": lambda tree: tuple(self.decode(tree["items"])),
+            "dict": self._decode_dict,
+            "path": lambda tree: None,  # of format 1, which kept the path of a checkpoint
+            "array": lambda tree: self._once(("array", tree["name"]), self._array),
+            "triangle": lambda tree: self._once(("triangle", tree["name"]), self._triangle),
+            "objects": self._decode_objects,
+            "Generator": self._decode_generator,
+            "RandomState": self._decode_generator,
+        }
+
+    def decode(self, tree: Tree) -> Any:
+        """Return the value of a tree; any error says that no encoder has made it."""
+        if isinstance(tree, list):
+            return [self.decode(item) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        kind = tree["type"]
+        if kind in self._makers:
+            return self._makers[kind](tree)
+        attributes = {name: self.decode(item) for name, item in tree["attributes"].items()}
+        for name in PATHS:
+            if attributes.get(name) is not None:
+                if self._format > 1:
+                    raise ValueError(f"{name} names a path")
+                attributes[name] = None
+        if self._format == 1:
+            _upgrade(KNOWN[kind], attributes)
+        return _built(KNOWN[kind], attributes)
+
+    def _decode_scalar(self, tree: dict[str, Any]) -> Any:
+        dtype, value = np.dtype(str(tree["dtype"])), self.decode(tree["value"])
+        # Of an integer, the type of bytes would make so many of them.
+        kinds: Any = {"b": bool, "i": int, "u": int, "f": float, "U": str}.get(dtype.kind)
+        if kinds is None or not _is_plain(dtype) or type(value) is not kinds:
+            raise ValueError(f"a {type(value).__name__} has the dtype {dtype}")
+        return dtype.type(value)
+
+    def _decode_dict(self, tree: dict[str, Any]) -> dict[Any, Any]:
+        return {self.decode(key): self.decode(value) for key, value in tree["items"]}
+
+    def _decode_objects(self, tree: dict[str, Any]) -> Array:
+        items = self.decode(tree["items"])
+        array = np.empty(len(items), dtype=object)
+        array[:] = items
+        return array.reshape(tree["shape"])
+
+    def _decode_generator(self, tree: dict[str, Any]) -> Any:
+        def make(_: Any) -> Any:
+            state = self.decode(tree["state"])
+            rng = restored(check_state(state))
+            if tree["type"] == "Generator":
+                return rng
+            legacy = np.random.RandomState(rng.bit_generator)
+            legacy.set_state(state)  # which has more than that of its bit generator
+            return legacy
+
+        return self._once((tree["type"], tree["number"]), make)
+
+    def _once(self, key: tuple[str, Any], make: Callable[[Any], Any]) -> Any:
+        if key not in self._made:
+            self._made[key] = make(key[1])
+        return self._made[key]
+
+    def _array(self, name: str) -> Array:
+        array = self._read(name)
+        if not _is_plain(array.dtype):
+            raise ValueError(f"an array has the dtype {array.dtype}")
+        return array
+
+    def _triangle(self, name: str) -> Float64Array:
+        return _from_upper_triangle(self._array(name))
+
+
+def names_of_arrays(tree: Tree) -> set[str]:
+    """Return the names of the arrays that a tree refers to."""
+    names, left = set(), [tree]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            if part.get("type") in ("array", "triangle"):
+                names.add(str(part.get("name")))
+            left.extend(part.values())
+        elif isinstance(part, list):
+            left.extend(part)
+    return names
+
+
+def _upgrade(kind: type[Any], attributes: dict[str, Any]) -> None:
+    """Bring the attributes of an object of format 1 up to date."""
+    if kind is Moments:
+        attributes["control"] = with_control(attributes["products"], attributes["shift"])
+    elif kind is QuadratureRidgeClassifier:
+        with_indices(attributes)
+
+
+def _built(kind: type[Any], attributes: dict[str, Any]) -> Any:
+    """Return an object with these attributes, which have to be those of its kind."""
+    if kind in RECORDS:
+        if set(attributes) != set(_field_names(kind)):
+            raise ValueError(f"{kind.__name__} has the fields {sorted(attributes)}")
+        return kind(**attributes)
+    needed = kind._get_param_names() if issubclass(kind, BaseEstimator) else ()
+    if not set(needed) <= set(attributes) <= set(_attribute_names(kind)):
+        raise ValueError(f"{kind.__name__} has the attributes {sorted(attributes)}")
+    made: Any = object.__new__(kind)
+    vars(made).update(attributes)
+    if kind is QuadratureFeatures and "nodes_" in attributes:
+        made._compiled = {}
+    return made
+
+
+def _attribute_names(kind: type[Any]) -> tuple[str, ...]:
+    """Return the attributes that an object of a kind may have."""
+    if kind is Solution:
+        return ("summary", "problem", "penalty", "dtype", "temperature", "posterior")
+    learnt: tuple[str, ...] = ()
+    if kind in MODELS:
+        learnt = LEARNT_BY_MAP if kind is QuadratureFeatures else LEARNT_BY_MODEL
+    return (*kind._get_param_names(), *learnt)
+
+
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    """Return the fields of a record: a data class, or a named tuple."""
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind))
+    names: tuple[str, ...] = kind._fields
+    return names
+
+
+def _refusal(where: str, value: Any) -> ValueError:
+    return ValueError(
+        f"{where}={check.one_line(value)} cannot be saved: quadfeat.save writes numbers, texts, "
+        "arrays of them and quadfeat's own objects, and no code. Pickle the model instead, and "
+        "load it where the same code is installed."
+    )
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Return whether bytes of a dtype mean the same anywhere: truth values, numbers and texts."""
+    return dtype.kind in "biuSU" or (dtype.kind == "f" and dtype.itemsize <= 8)
+
+
+def _not_finite(text: Any) -> float:
+    if text not in ("inf", "-inf", "nan"):
+        raise ValueError(f"{text!r} is not infinite")
+    return float(text)
+
+
+def _upper_triangle(matrix: Float64Array) -> Float64Array:
+    """Return the upper triangle of a square matrix, column by column.
+
+    Examples
+    --------
+    >>> _upper_triangle(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    array([1., 2., 3.])
+    """
+    return np.concatenate([column[: index + 1] for index, column in enumerate(matrix.T)])
+
+
+def _from_upper_triangle(packed: Float64Array) -> Float64Array:
+    """Return the square matrix, in Fortran order, with this upper triangle and zeros below.
+
+    Examples
+    --------
+    >>> _from_upper_triangle(np.array([1.0, 2.0, 3.0]))
+    array([[1., 2.],
+           [0., 3.]])
+    """
+    size = (math.isqrt(8 * packed.size + 1) - 1) // 2
+    if packed.shape != (size * (size + 1) // 2,) or packed.dtype != np.float64:
+        raise ValueError(f"{packed.shape} numbers of {packed.dtype} are no triangle")
+    matrix = np.zeros((size, size), order="F")
+    for column in range(size):
+        start = column * (column + 1) // 2
+        matrix[: column + 1, column] = packed[start : start + column + 1]
+    return matrix

@@ -1,0 +1,147 @@
+"""The function ``phi`` that a feature applies to the inner product of a row and a node."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadfeat._utils.validation import Array
+
+
+class Nonlinearity(ABC):
+    """A function ``phi``, and what a quadrature rule has to know about it.
+
+    Attributes
+    ----------
+    at_zero : float
+        ``phi(0)``; for the pair of cosine and sine that of the cosine, the sine adding nothing.
+    is_even : bool
+        Whether ``f(w) = phi(w.x) phi(w.y)`` equals ``f(-w)``, as it does when ``phi`` is even,
+        odd, or the pair of cosine and sine. Otherwise a node is used with its reflection.
+    homogeneity : int or None
+        The order ``b`` with ``phi(r t) = r^b phi(t)`` for all ``r > 0``, if there is one.
+    """
+
+    @property
+    @abstractmethod
+    def at_zero(self) -> float:
+        """The value at zero."""
+
+    @property
+    @abstractmethod
+    def is_even(self) -> bool:
+        """Whether a node and its reflection give the same."""
+
+    @property
+    def homogeneity(self) -> int | None:
+        """The order of homogeneity."""
+        return None
+
+    @property
+    def name(self) -> str:
+        """The same for the same function, in any process."""
+        return repr(self)
+
+    @abstractmethod
+    def __call__(self, t: Array) -> Array:
+        """Return ``phi(t)``, elementwise."""
+
+    @abstractmethod
+    def largest(self, bound: float) -> float:
+        """Return the largest ``|phi(t)|`` for ``|t| <= bound``, or 0 if it is not known."""
+
+
+@dataclass(frozen=True)
+class Fourier(Nonlinearity):
+    """The pair ``phi(t) = [cos(t), sin(t)]`` of the stationary kernels: two columns a node."""
+
+    at_zero = 1.0
+    is_even = True
+
+    def __call__(self, t: Array) -> Array:
+        """Return the cosine and the sine along a new last axis."""
+        return np.stack([np.cos(t), np.sin(t)], axis=-1)
+
+    def largest(self, bound: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Ramp(Nonlinearity):
+    """The power of a ramp, ``max(t, 0)^order``; order 0 is the step with the value 1/2 at 0."""
+
+    order: int
+    is_even = False
+
+    @property
+    def at_zero(self) -> float:
+        return 0.5 if self.order == 0 else 0.0
+
+    @property
+    def homogeneity(self) -> int:
+        return self.order
+
+    def __call__(self, t: Array) -> Array:
+        """Return the ramp's power in the dtype of ``t``."""
+        if self.order == 0:
+            return np.heaviside(t, t.dtype.type(0.5))
+        ramp = np.maximum(t, t.dtype.type(0))
+        return ramp if self.order == 1 else ramp**self.order
+
+    def largest(self, bound: float) -> float:
+        with np.errstate(over="ignore"):
+            return float(np.float64(bound) ** self.order)
+
+
+@dataclass(frozen=True)
+class Pointwise(Nonlinearity):
+    """A function given by the user.
+
+    Whether it is even or odd is found by probing it; a wrong guess could only cost accuracy,
+    never unbiasedness, because a node and its reflection have the same law.
+    """
+
+    function: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        kind = self.function if hasattr(self.function, "__name__") else type(self.function)
+        name = f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', kind.__name__)}"
+        # Functions of one name may differ, in what a closure or a partial holds.
+        values = np.round(self(np.linspace(-3.0, 3.0, 25)), 6) + 0.0
+        return f"{name}{values.tolist()}"
+
+    def __call__(self, t: Array) -> Array:
+        """Return the user's function of ``t``, checked to be vectorised and finite."""
+        values = np.asarray(self.function(t.copy()))  # a copy, should it work in place
+        if values.shape != t.shape:
+            raise ValueError(
+                f"phi={self.function!r} returned shape {values.shape} for an argument of shape "
+                f"{t.shape}: give a function that works element by element on arrays "
+                "(numpy.vectorize makes one)."
+            )
+        if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
+            raise ValueError(
+                f"phi={self.function!r} returned values that are not finite real numbers for "
+                f"arguments between {t.min():.3g} and {t.max():.3g}: rescale the input with "
+                "length_scale or give a function that is finite there."
+            )
+        return values
+
+    @property
+    def at_zero(self) -> float:
+        return float(self(np.zeros(1))[0])
+
+    @property
+    def is_even(self) -> bool:
+        t = np.geomspace(1e-3, 3.0, 41)
+        plus, minus = self(t), self(-t)
+        rounding = 1e-12 * np.abs(plus).max()
+        return min(np.abs(plus - minus).max(), np.abs(plus + minus).max()) <= rounding
+
+    def largest(self, bound: float) -> float:
+        return 0.0  # each value is checked when it is computed

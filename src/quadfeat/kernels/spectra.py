@@ -1,0 +1,158 @@
+r"""The laws of the random frequency ``w`` in ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
+
+All laws here are for inputs that the kernel has scaled already. Nodes are made from points of
+the unit cube by inverse distribution functions, so that random, stratified and low-discrepancy
+points all go the same way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from quadfeat._utils.validation import Float64Array
+
+# A double has no phase left beyond this argument, so a longer node adds nothing but overflow.
+LONGEST_FREQUENCY = 1e15
+
+# The open interval that inverse distribution functions keep finite on.
+SMALLEST_UNIFORM = 2.0**-54
+LARGEST_UNIFORM = 1.0 - 2.0**-53
+
+
+def open_interval(uniforms: Float64Array) -> Float64Array:
+    """Return ``uniforms`` moved off 0 and 1 by less than they are resolved."""
+    return np.clip(uniforms, SMALLEST_UNIFORM, LARGEST_UNIFORM)
+
+
+class Spectrum(ABC):
+    """A law of frequencies in any dimension."""
+
+    @abstractmethod
+    def n_uniforms(self, d: int) -> int:
+        """Return how many coordinates of the unit cube make one frequency."""
+
+    @abstractmethod
+    def frequencies(self, uniforms: Float64Array, d: int) -> Float64Array:
+        """Map points of the unit cube, shape (n, ``n_uniforms(d)``), to frequencies (n, d)."""
+
+
+@dataclass(frozen=True)
+class CauchyProduct(Spectrum):
+    """Independent standard Cauchy coordinates: the spectrum of ``exp(-|x - y|_1)``."""
+
+    def n_uniforms(self, d: int) -> int:
+        return d
+
+    def frequencies(self, uniforms: Float64Array, d: int) -> Float64Array:
+        # -cot(pi u) is the inverse distribution function, written to be accurate near u = 0.
+        heights = -1.0 / np.tan(np.pi * open_interval(uniforms))
+        return np.clip(heights, -LONGEST_FREQUENCY, LONGEST_FREQUENCY)
+
+
+class IsotropicSpectrum(Spectrum):
+    r"""A scale mixture of Gaussians, ``w = sqrt(s) g``: any direction is as likely as any other.
+
+    The length ``rho = |w|`` then has the law of ``sqrt(s) chi(d)``. Tilting it by ``t`` means a
+    density proportional to ``rho^2t`` times the old one, which tilts ``s`` by ``s^t`` and turns
+    ``chi(d)`` into ``chi(d + 2t)``.
+    """
+
+    n_mixing: int = 0  # how many uniforms the mixing variable s takes
+    n_radial: int = 1  # how many uniforms a radius takes
+
+    @abstractmethod
+    def mixing(self, uniforms: Float64Array, tilt: float = 0.0) -> Float64Array:
+        """Map uniforms of shape (n, ``n_mixing``) to tilted draws of ``s``, shape (n,)."""
+
+    @abstractmethod
+    def mixing_moment(self, t: float) -> float:
+        """Return ``E[s^t]``, infinite where the integral diverges."""
+
+    def moment(self, d: int, t: float) -> float:
+        r"""Return :math:`m_t = E[\rho^{2t}]`, infinite where the integral diverges.
+
+        Examples
+        --------
+        >>> round(NormalSpectrum().moment(5, 1.0), 12)
+        5.0
+        """
+        if d / 2 + t <= 0:
+            return float("inf")
+        return float(2.0**t * special.poch(d / 2, t) * self.mixing_moment(t))
+
+    def radii(self, uniforms: Float64Array, d: int, tilt: float = 0.0) -> Float64Array:
+        """Map uniforms of shape (n, ``n_radial``) to radii of the tilted law, shape (n,)."""
+        chi_squared = 2.0 * special.gammaincinv(d / 2 + tilt, open_interval(uniforms[:, 0]))
+        radii = np.sqrt(chi_squared * self.mixing(uniforms[:, 1:], tilt))
+        return np.minimum(radii, LONGEST_FREQUENCY)
+
+    def n_uniforms(self, d: int) -> int:
+        return d + self.n_mixing
+
+    def frequencies(self, uniforms: Float64Array, d: int) -> Float64Array:
+        return self.spread(special.ndtri(open_interval(uniforms[:, :d])), uniforms[:, d:])
+
+    def spread(self, normals: Float64Array, mixing_uniforms: Float64Array) -> Float64Array:
+        """Multiply standard normal points, shape (n, d), by drawn values of ``sqrt(s)``."""
+        frequencies = normals * np.sqrt(self.mixing(mixing_uniforms))[:, None]
+        return np.clip(frequencies, -LONGEST_FREQUENCY, LONGEST_FREQUENCY)
+
+
+@dataclass(frozen=True)
+class NormalSpectrum(IsotropicSpectrum):
+    """The standard normal law, ``s = 1``: the Gaussian and all pointwise nonlinear kernels."""
+
+    def mixing(self, uniforms: Float64Array, tilt: float = 0.0) -> Float64Array:
+        return np.ones(len(uniforms))
+
+    def mixing_moment(self, t: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class StudentSpectrum(IsotropicSpectrum):
+    """The multivariate Student law with ``2 nu`` degrees of freedom: the Matern kernels.
+
+    Here ``s = nu / G`` with ``G ~ Gamma(nu)``, so ``rho^2 / (2 nu)`` is a ratio of two Gamma
+    variables, a beta prime law whose inverse distribution function takes a single uniform.
+    """
+
+    nu: float
+    n_mixing = 1
+
+    def mixing(self, uniforms: Float64Array, tilt: float = 0.0) -> Float64Array:
+        gamma = special.gammaincinv(self.nu - tilt, open_interval(uniforms[:, 0]))
+        return self.nu / np.maximum(gamma, self.nu / LONGEST_FREQUENCY**2)
+
+    def mixing_moment(self, t: float) -> float:
+        if t >= self.nu:
+            return float("inf")
+        return float(self.nu**t / special.poch(self.nu - t, t))
+
+    def radii(self, uniforms: Float64Array, d: int, tilt: float = 0.0) -> Float64Array:
+        # share = G(nu - t) / (G(nu - t) + G(d/2 + t)), small where the radius is long.
+        share = special.betaincinv(self.nu - tilt, d / 2 + tilt, open_interval(uniforms[:, 0]))
+        share = np.maximum(share, 2.0 * self.nu / LONGEST_FREQUENCY**2)
+        return np.minimum(np.sqrt(2.0 * self.nu * (1.0 - share) / share), LONGEST_FREQUENCY)
+
+
+@dataclass(frozen=True)
+class GammaMixtureSpectrum(IsotropicSpectrum):
+    """Gaussians whose variance ``s`` follows ``Gamma(alpha) / alpha``: rational quadratic."""
+
+    alpha: float
+    n_mixing = 1
+    n_radial = 2
+
+    def mixing(self, uniforms: Float64Array, tilt: float = 0.0) -> Float64Array:
+        quantile = special.gammaincinv(self.alpha + tilt, open_interval(uniforms[:, 0]))
+        return np.maximum(quantile, np.finfo(np.float64).tiny) / self.alpha
+
+    def mixing_moment(self, t: float) -> float:
+        if self.alpha + t <= 0:
+            return float("inf")
+        return float(special.poch(self.alpha, t) / self.alpha**t)

@@ -1,0 +1,207 @@
+"""How far a fitted map is from its kernel on given data, from a sample of pairs of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.kernels import Kernel
+
+__all__ = ["KernelError"]
+
+NORMS = ("frobenius", "rms", "max")
+
+# Pairs that are looked at if the user does not say, and evaluations of a function that their exact
+# kernel may take.
+N_PAIRS = 100_000
+EVALUATIONS = 2**27
+
+# Rows are drawn in groups of so many at most, and at least so many groups.
+LARGEST_GROUP = 16
+ENOUGH_GROUPS = 60
+
+# Entries of features, or of pairs of rows, held at once.
+ENTRIES_PER_BATCH = 2**22
+
+
+@dataclass(frozen=True)
+class KernelError:
+    """The error of a map on some data, as estimated from pairs of rows.
+
+    Attributes
+    ----------
+    norm : str
+        What is measured: ``"frobenius"``, ``"rms"`` or ``"max"``.
+    value : float
+        The estimate; also ``float(error)``.
+    low, high : float or None
+        Ends of the confidence interval, both ``value`` where all pairs were looked at. None for
+        ``"max"``, which a sample bounds from below only.
+    confidence : float
+        The confidence of the interval, or of ``quantile``.
+    n_pairs : int
+        How many pairs of different rows were looked at.
+    quantile : float or None
+        For ``"max"``: with this confidence, at least this share of all pairs of different rows has
+        an error of at most ``value``. 1 where all pairs were looked at.
+    """
+
+    norm: str
+    value: float
+    low: float | None
+    high: float | None
+    confidence: float
+    n_pairs: int
+    quantile: float | None = None
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        if self.norm == "max":
+            return (
+                f"{self.value:.3g} (at least {self.quantile:.6g} of the pairs have at most this "
+                f"error, at {self.confidence:.0%} confidence)"
+            )
+        return (
+            f"{self.value:.3g} ({self.confidence:.0%} interval {self.low:.3g} to {self.high:.3g})"
+        )
+
+
+def estimate(
+    features: Callable[[Any], Array],
+    kernel: Kernel,
+    X: Any,
+    *,
+    n_columns: int,
+    norm: str,
+    n_pairs: int,
+    confidence: float,
+    rng: np.random.Generator,
+) -> KernelError:
+    """Return the error of a map on ``X``; see ``QuadratureFeatures.kernel_error``.
+
+    Rows are drawn in groups, and all pairs of a group are looked at: far more pairs than rows, of
+    which features are needed. Groups are independent of each other, so the spread of their means
+    tells how sure the result is.
+    """
+    check.check_choice(norm, "norm", NORMS)
+    check.check_count(n_pairs, "n_pairs", minimum=10)
+    if not check.is_number(confidence) or not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence!r} is not valid: give a number between 0 and 1.")
+    n_rows = X.shape[0]
+    complete = n_rows * (n_rows - 1) // 2 <= n_pairs
+    groups = np.arange(n_rows)[None] if complete else _groups(n_rows, n_pairs, rng)
+    size = groups.shape[1]
+    looked_at = len(groups) * size * (size - 1) // 2
+    per_batch = max(1, ENTRIES_PER_BATCH // (size * max(n_columns, size * X.shape[1])))
+    parts = [
+        _errors(features, kernel, X, groups[start : start + per_batch])
+        for start in range(0, len(groups), per_batch)
+    ]
+    errors, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if norm == "max":
+        # A pair of independent rows misses the largest q of all with probability 1 - q.
+        independent = len(groups) * (size // 2)
+        quantile = 1.0 if complete else (1.0 - confidence) ** (1.0 / independent)
+        largest = float(np.abs(errors).max())
+        return KernelError(norm, largest, None, None, confidence, looked_at, quantile)
+    value, deviation = _root_of_ratio(errors, values, n_rows, relative=norm == "frobenius")
+    # On a logarithmic scale, since an error cannot be negative.
+    quantile = stats.t.ppf(0.5 + confidence / 2, max(1, len(groups) - 1))
+    factor = float(np.exp(quantile * deviation))
+    return KernelError(norm, value, value / factor, value * factor, confidence, looked_at)
+
+
+def _groups(n_rows: int, n_pairs: int, rng: np.random.Generator) -> Array:
+    """Return groups of different rows that have so many pairs in all, shape (n_groups, size)."""
+    # As large as they may be while there are enough of them.
+    size = int(0.5 + math.sqrt(0.25 + 2.0 * n_pairs / ENOUGH_GROUPS))
+    size = min(max(size, 2), LARGEST_GROUP, n_rows)
+    n_groups = max(2, round(n_pairs / (size * (size - 1) / 2)))
+    return np.stack([rng.choice(n_rows, size=size, replace=False) for _ in range(n_groups)])
+
+
+def _errors(
+    features: Callable[[Any], Array], kernel: Kernel, X: Any, groups: Array
+) -> tuple[Float64Array, Float64Array]:
+    """Return what a map is off by on all pairs of each group, and the kernel there.
+
+    Both have the shape (n_groups, size, size).
+    """
+    n_groups, size = groups.shape
+    rows = X[groups.ravel()]
+    # In float64: the error meant is that of the features, not that of adding them up.
+    Z = features(rows).astype(np.float64, copy=False).reshape(n_groups, size, -1)
+    exact = _exact(kernel, check.to_dense_float64(rows).reshape(n_groups, size, -1))
+    return Z @ Z.transpose(0, 2, 1) - exact, exact
+
+
+def _exact(kernel: Kernel, groups: Float64Array) -> Float64Array:
+    """Return the kernel matrix of each group of rows, shape (n_groups, size, size)."""
+    n_groups, size, d = groups.shape
+    if n_groups == 1:  # perhaps a large one, of which the rows of all pairs would fill the memory
+        return np.asarray(kernel(groups[0]))[None]
+    left, right = np.triu_indices(size)
+    pairs = kernel.pairs(groups[:, left].reshape(-1, d), groups[:, right].reshape(-1, d))
+    exact = np.empty((n_groups, size, size))
+    exact[:, left, right] = exact[:, right, left] = pairs.reshape(n_groups, -1)
+    return exact
+
+
+def _root_of_ratio(
+    errors: Float64Array, values: Float64Array, n_rows: int, *, relative: bool
+) -> tuple[float, float]:
+    """Return the root of the (relative) mean squared error and the deviation of its logarithm."""
+    # In units of the largest value, so that squares stay in range.
+    unit = max(float(np.abs(errors).max()), float(np.abs(values).max())) or 1.0
+    top = mean_over_pairs((errors / unit) ** 2, n_rows)
+    bottom = mean_over_pairs((values / unit) ** 2, n_rows) if relative else np.ones_like(top)
+    if not top.any():
+        return 0.0, 0.0
+    if not bottom.any():
+        return float("inf"), 0.0
+    ratio = float(top.mean() / bottom.mean())
+    root = math.sqrt(ratio) * (1.0 if relative else unit)
+    if len(top) == 1:  # all pairs
+        return root, 0.0
+    # The ratio's deviation is that of the mean of top - ratio * bottom, to first order.
+    deviation = float(np.std(top - ratio * bottom, ddof=1)) / math.sqrt(len(top))
+    return root, deviation / float(top.mean()) / 2
+
+
+def mean_over_pairs(
+    values: Float64Array, n_rows: float, weights: Float64Array | None = None
+) -> Float64Array:
+    """Return the mean over all pairs of ``n_rows`` rows from values for the pairs of a few.
+
+    Among few rows the diagonal is denser than among all.
+
+    Parameters
+    ----------
+    values : array of shape (..., size, size)
+    n_rows : float
+        The inverse of the chance that a row meets itself.
+    weights : array of shape (size,), default=None
+        How often each row counts.
+
+    Examples
+    --------
+    >>> float(mean_over_pairs(np.eye(2), 10))
+    0.1
+    """
+    size = values.shape[-1]
+    counts = np.ones(size) if weights is None else weights / weights.mean()
+    on_diagonal = (counts**2).sum()
+    diagonal = (np.diagonal(values, axis1=-2, axis2=-1) * counts**2).sum(axis=-1)
+    if size == 1:
+        return np.asarray(diagonal)
+    off = (((values @ counts) * counts).sum(axis=-1) - diagonal) / (size**2 - on_diagonal)
+    return np.asarray(diagonal / on_diagonal / n_rows + off * (1.0 - 1.0 / n_rows))

@@ -1,0 +1,1 @@
+"""How models are solved: Gram matrices, normal equations, conjugate gradients, posteriors."""

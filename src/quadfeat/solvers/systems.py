@@ -1,0 +1,250 @@
+"""Normal equations that are known by products with their matrix only."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from quadfeat._utils.validation import Float64Array
+from quadfeat.data.blocks import Block
+from quadfeat.maps.products import FeatureProducts
+from quadfeat.solvers.moments import Sides
+
+EPS = float(np.finfo(np.float64).eps)
+
+# Targets that deviate less from their mean, relative to it, are constant up to rounding.
+ROUNDING = 8.0 * EPS
+
+
+@dataclass(frozen=True)
+class ImplicitEquations(Sides):
+    """Normal equations without their matrix.
+
+    Attributes
+    ----------
+    multiply : callable
+        Returns the product of the matrix with vectors, shape (n_components, n_vectors).
+    """
+
+    multiply: Callable[[Float64Array], Float64Array]
+
+    def intercept_for(self, coefficients: Float64Array) -> Float64Array:
+        """Return the intercept that is best with coefficients, shape (n_outputs,)."""
+        return np.asarray(self.target_means - self.feature_means @ coefficients)
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """How far predictions of rows are from their targets, summed up in float64.
+
+    Attributes
+    ----------
+    products : array of shape (n_components, n_outputs + 1)
+        Weighted products of features and residuals; a column of ones is the last of these.
+    sums : array of shape (n_outputs + 1,)
+        Weighted sums of residuals, and of ones.
+    rounding : array of shape (n_outputs,)
+        Weighted squares of what rounding adds to predictions.
+    squares : float
+        Weighted squares of features.
+    """
+
+    products: Float64Array
+    sums: Float64Array
+    rounding: Float64Array
+    squares: float
+
+    def merged(self, other: Residuals) -> Residuals:
+        """Return those of the rows of both."""
+        return Residuals(
+            self.products + other.products,
+            self.sums + other.sums,
+            self.rounding + other.rounding,
+            self.squares + other.squares,
+        )
+
+
+class System(ABC):
+    """Rows, wherever they are, with which features can be multiplied.
+
+    Attributes
+    ----------
+    shift : array of shape (n_outputs,)
+        What was subtracted from the targets, and is added to predictions.
+    """
+
+    shift: Float64Array
+
+    @abstractmethod
+    def borders(self) -> tuple[Float64Array, Float64Array]:
+        """Return the weighted products of features and targets, and of targets with each other.
+
+        In both a column of ones is the last of the targets.
+        """
+
+    @abstractmethod
+    def multiply(self, vectors: Float64Array) -> Float64Array:
+        """Return ``Z' W Z`` times vectors."""
+
+    @abstractmethod
+    def residuals(self, coefficients: Float64Array, intercept: Float64Array) -> Residuals:
+        """Return the residuals of coefficients of shape (n_components, n_outputs)."""
+
+    def check(
+        self, equations: ImplicitEquations, alpha: float, coefficients: Float64Array
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return the true residual of the normal equations, and the rounding of predictions.
+
+        Features are as they are made, in the dtype of the rows, and all else is in float64. The
+        rounding is the length of what it adds to the predictions of each output.
+        """
+        found = self.residuals(coefficients, equations.intercept_for(coefficients))
+        products, sums = found.products[:, :-1], found.sums[:-1]
+        rounding = np.sqrt(found.rounding)
+        # What was measured, and what the measurement is right to: n terms add up n ** 0.5 times as
+        # much rounding as each of them has.
+        lengths = np.linalg.norm(coefficients, axis=0)
+        rounding += EPS * np.sqrt(len(coefficients) * found.squares) * lengths
+        if equations.intercept:
+            weight = found.sums[-1]
+            products = products - np.outer(found.products[:, -1] / weight, sums)
+            rounding += np.abs(sums) / np.sqrt(weight)  # an intercept that is not the best
+        return products - alpha * coefficients, rounding
+
+    def scales(self, equations: ImplicitEquations) -> Float64Array:
+        """Return the lengths that errors are relative to: those of the targets about their means.
+
+        Targets that are constant up to rounding have that of their means.
+        """
+        lengths = np.sqrt(equations.squares)
+        root = np.sqrt(equations.weight)
+        means = root * np.abs(equations.target_means + self.shift)
+        differences = root * np.abs(equations.target_means)
+        rounding = ROUNDING * means + np.sqrt(ROUNDING) * differences
+        return np.asarray(np.where(lengths > rounding, lengths, means))
+
+    def equations(self, intercept: bool) -> ImplicitEquations:
+        """Return the normal equations, of centred features and targets for an intercept."""
+        sides = Sides.of(*self.borders(), intercept=intercept).checked()
+        sums = sides.weight * sides.feature_means
+
+        def centred(vectors: Float64Array) -> Float64Array:
+            return self.multiply(vectors) - np.outer(sums, sides.feature_means @ vectors)
+
+        return ImplicitEquations(**vars(sides), multiply=centred if intercept else self.multiply)
+
+
+class LocalSystem(System):
+    """Rows in blocks that can be read again and again.
+
+    Parameters
+    ----------
+    products : FeatureProducts
+    blocks : callable
+        Returns the blocks.
+    targets, weights : callable
+        Return the targets, less the shift, and the weights of a block.
+    shift : array of shape (n_outputs,)
+        What was subtracted from the targets.
+    """
+
+    def __init__(
+        self,
+        products: FeatureProducts,
+        blocks: Callable[[], Iterable[Block]],
+        targets: Callable[[Block], Float64Array],
+        weights: Callable[[Block], Float64Array | None],
+        shift: Float64Array,
+    ) -> None:
+        self.products = products
+        self.blocks = blocks
+        self.targets = targets
+        self.weights = weights
+        self.shift = shift
+
+    def borders(self) -> tuple[Float64Array, Float64Array]:
+        return sum_pairs(
+            borders_of_block(self.products, block.X, self.targets(block), self.weights(block))
+            for block in self.blocks()
+        )
+
+    def multiply(self, vectors: Float64Array) -> Float64Array:
+        total = np.zeros_like(vectors)
+        for block in self.blocks():
+            total += self.products.normal_multiply(block.X, vectors, self.weights(block))
+        return total
+
+    def residuals(self, coefficients: Float64Array, intercept: Float64Array) -> Residuals:
+        parts = (
+            residuals_of_block(
+                self.products,
+                block.X,
+                self.targets(block),
+                self.weights(block),
+                coefficients,
+                intercept,
+                self.shift,
+            )
+            for block in self.blocks()
+        )
+        return reduce(Residuals.merged, parts)
+
+
+def borders_of_block(
+    products: FeatureProducts, X: Any, targets: Float64Array, weights: Float64Array | None
+) -> tuple[Float64Array, Float64Array]:
+    """Return the part of one block in ``System.borders``.
+
+    All is in float64: the right side and the means of features are what residuals are about.
+    """
+    columns = np.hstack([targets, np.ones((len(targets), 1))])
+    weighted = columns if weights is None else columns * weights[:, None]
+    corner = columns.T @ weighted
+    if X.dtype == np.float64:
+        return products.transposed_multiply(X, weighted), corner
+    borders = np.zeros((products.features.n_components_, weighted.shape[1]))
+    for rows, Z in products.in_float64(X):
+        borders += Z.T @ weighted[rows]
+    return borders, corner
+
+
+def residuals_of_block(
+    products: FeatureProducts,
+    X: Any,
+    targets: Float64Array,
+    weights: Float64Array | None,
+    coefficients: Float64Array,
+    intercept: Float64Array,
+    shift: Float64Array,
+) -> Residuals:
+    """Return the part of one block in ``System.residuals``."""
+    predicted = products.predict(X, coefficients, intercept + shift)
+    total = np.zeros((len(coefficients), len(intercept) + 1))
+    sums, rounding, squares = np.zeros(len(intercept) + 1), np.zeros(len(intercept)), 0.0
+    for rows, Z in products.in_float64(X):
+        counts = np.ones(len(Z)) if weights is None else weights[rows]
+        fitted = Z @ coefficients + intercept
+        columns = np.hstack([targets[rows] - fitted, np.ones((len(Z), 1))])
+        weighted = columns * counts[:, None]
+        total += Z.T @ weighted
+        sums += weighted.sum(axis=0)
+        # The shift first: predictions are near to it, so the difference is exact.
+        rounding += counts @ ((predicted[rows] - shift) - fitted) ** 2
+        squares += float(counts @ np.einsum("ij,ij->i", Z, Z))
+    return Residuals(total, sums, rounding, squares)
+
+
+def sum_pairs(
+    pairs: Iterable[tuple[Float64Array, Float64Array]],
+) -> tuple[Float64Array, Float64Array]:
+    """Return the sums of the first and of the second of pairs."""
+    iterator = iter(pairs)
+    first, second = next(iterator)
+    for left, right in iterator:
+        first, second = first + left, second + right
+    return first, second
