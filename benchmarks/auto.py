@@ -35,8 +35,7 @@ from quadfeat import QuadratureFeatures, transform_into
 from quadfeat.auto.selection import Sample, choose
 from quadfeat.engine.core import compile_map
 from quadfeat.kernels import ArcCosine, Gaussian, Kernel
-from quadfeat.models.features import as_rule
-from quadfeat.rules import Rule
+from quadfeat.rules import Rule, as_rule
 from timing import best
 
 BASELINES = ("rff", "orf", "rom", "halton", "sobol", "gauss-hermite", "sr33")

@@ -24,9 +24,8 @@ from quadfeat.kernels import (
     PointwiseNonlinear,
     RationalQuadratic,
 )
-from quadfeat.models.features import as_rule
 from quadfeat.rotations import Haar, Householder
-from quadfeat.rules import MonteCarlo, SphericalRadial
+from quadfeat.rules import MonteCarlo, SphericalRadial, as_rule
 
 RULES = ["sr33", "rff", "orf", "rom", "sorf", "halton", "sobol", "gauss-hermite", "fastfood"]
 KERNELS = [

@@ -24,8 +24,7 @@ from quadfeat import QuadratureFeatures, transform_into
 from quadfeat.engine import core as _core
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
 from quadfeat.kernels.nonlinearities import Fourier, Ramp
-from quadfeat.models.features import as_rule
-from quadfeat.rules import SphericalRadial
+from quadfeat.rules import SphericalRadial, as_rule
 from quadfeat.rules.nodes import DenseDirections, Nodes
 
 CORES = _core._native.cores() if _core._native is not None else []

@@ -18,7 +18,6 @@ from quadfeat.kernels import (
     PointwiseNonlinear,
     RationalQuadratic,
 )
-from quadfeat.models.features import as_rule
 from quadfeat.rotations import Butterfly, Haar, Hadamard, Householder
 from quadfeat.rules import (
     Fastfood,
@@ -26,6 +25,7 @@ from quadfeat.rules import (
     MonteCarlo,
     QuasiMonteCarlo,
     SphericalRadial,
+    as_rule,
 )
 from quadfeat.rules.nodes import Layout
 

@@ -18,8 +18,7 @@ from quadfeat.kernels import (
     PointwiseNonlinear,
     RationalQuadratic,
 )
-from quadfeat.models.features import as_rule
-from quadfeat.rules import MonteCarlo, QuasiMonteCarlo, SphericalRadial
+from quadfeat.rules import MonteCarlo, QuasiMonteCarlo, SphericalRadial, as_rule
 from quadfeat.rules.nodes import Layout
 
 DIGITS = load_digits().data / 16

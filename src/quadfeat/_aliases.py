@@ -25,7 +25,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "quadfeat.cli": ("quadfeat.apps.cli",),
     "quadfeat.conjugate": ("quadfeat.solvers.conjugate",),
     "quadfeat.distributed": ("quadfeat.data.distributed",),
-    "quadfeat.features": ("quadfeat.models.features",),
+    "quadfeat.features": ("quadfeat.models.features", "quadfeat.rules"),
     "quadfeat.growth": ("quadfeat.maps.growth",),
     "quadfeat.lengthscales": ("quadfeat.solvers.lengthscales",),
     "quadfeat.moments": ("quadfeat.solvers.moments",),

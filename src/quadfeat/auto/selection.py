@@ -2,8 +2,8 @@ r"""``rule="auto"``: the rule with the smallest error on a sample of the user's 
 
 A candidate's score is the mean squared error of ``Z Z'`` over pairs of rows, the diagonal
 included as it occurs and a bias too, relative to the kernel's own mean square. For stationary
-kernels spherical-radial rules have closed forms of it (:mod:`quadfeat.auto.variance`); other rules and
-kernels are tried out on the sample a few times.
+kernels spherical-radial rules have closed forms of it (:mod:`quadfeat.auto.variance`); other rules
+and kernels are tried out on the sample a few times.
 
 Blocks and what remains behind them (see ``remainder`` of the rules) are independent and unbiased,
 so with mean squared errors ``V`` of the blocks and ``U`` of the remainder the best share for

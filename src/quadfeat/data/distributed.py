@@ -1,7 +1,7 @@
 """Maps and models on Dask arrays and data frames, whose blocks are used where they are.
 
-A fit sends the map, a few kilobytes, to the blocks, and gets back one
-:class:`quadfeat.solvers.summaries.Summary`: those of the blocks are added up in a tree. Conjugate gradients
+A fit sends the map, a few kilobytes, to the blocks, and gets back one summary of the rows: those
+of the blocks are added up in a tree. Conjugate gradients
 do the same for each product. What a dead worker had is computed again, by Dask itself. Predictions
 and features are Dask arrays, computed when they are asked for.
 

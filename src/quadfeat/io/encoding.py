@@ -1,4 +1,4 @@
-"""Models as trees of plain values beside arrays, and back: what :mod:`quadfeat.io.persistence` writes.
+"""Models as trees of plain values beside arrays, and back: what ``quadfeat.save`` writes.
 
 A tree is made of what JSON has. All else is an object with a ``"type"``: a container or number that
 JSON does not know, a reference to an array, or one of the classes in ``KNOWN`` with its attributes.

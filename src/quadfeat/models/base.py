@@ -1,7 +1,7 @@
 """What models on features have in common: fitting block by block, adding rows, predicting.
 
 The features of a block of rows are made, used and overwritten by those of the next one. What is
-kept is a :class:`quadfeat.solvers.summaries.Summary`, whose size does not depend on the number of rows.
+kept is a summary, whose size does not depend on the number of rows.
 """
 
 from __future__ import annotations

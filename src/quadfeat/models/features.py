@@ -38,55 +38,17 @@ from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.maps import kernel_error as accuracy
 from quadfeat.maps.kernel_error import KernelError
 from quadfeat.maps.reweighting import reweight
-from quadfeat.rotations import Haar, Hadamard
 from quadfeat.rules import (
-    Fastfood,
-    GaussHermite,
-    MonteCarlo,
-    QuasiMonteCarlo,
     Rule,
-    SphericalRadial,
 )
 from quadfeat.rules.nodes import Nodes
+from quadfeat.rules.presets import NAMED, as_rule
 
 __all__ = ["QuadratureFeatures", "transform_into"]
 
 # What the estimate of the error at the end of a fit may cost: entries of features, and pairs.
 ENTRIES_AT_FIT = 2**22
 PAIRS_AT_FIT = (200, 10_000)
-
-
-def _rom() -> Rule:
-    return SphericalRadial(
-        directions="orthoplex", tilt=0.0, radii="constant", rotation=Hadamard(rounds=3)
-    )
-
-
-# Rules by the names that the literature uses. SORF and ROM are the same matrix.
-_NAMED: dict[str, Callable[[], Rule]] = {
-    "sr33": SphericalRadial,
-    "rff": MonteCarlo,
-    "orf": lambda: SphericalRadial(directions="orthoplex", tilt=0.0, rotation=Haar()),
-    "rom": _rom,
-    "sorf": _rom,
-    "halton": lambda: QuasiMonteCarlo(sequence="halton"),
-    "sobol": lambda: QuasiMonteCarlo(sequence="sobol"),
-    "gauss-hermite": GaussHermite,
-    "fastfood": Fastfood,
-}
-
-
-def as_rule(rule: Rule | str) -> Rule:
-    """Return the rule that a name stands for, or the rule itself.
-
-    The name ``"auto"`` stands for none: what it means depends on the data.
-
-    Examples
-    --------
-    >>> as_rule("rff")
-    MonteCarlo()
-    """
-    return check.object_or_name(rule, "rule", Rule, _NAMED)  # type: ignore[type-abstract]
 
 
 class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VersionedState):
@@ -283,7 +245,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
     def _chooses_rule(self) -> bool:
         """Return whether the rule is to be chosen by the data."""
         if isinstance(self.rule, str):
-            return check.check_choice(self.rule, "rule", ("auto", *_NAMED)) == "auto"
+            return check.check_choice(self.rule, "rule", ("auto", *NAMED)) == "auto"
         return False
 
     def _draw(

@@ -1,20 +1,24 @@
-"""Random orthogonal matrices, each applied in its own complexity."""
+"""Random orthogonal matrices, each applied in its own complexity.
 
-from quadfeat.rotations.base import (
-    Butterfly,
-    ButterflyMatrices,
-    DenseMatrices,
-    DrawnMatrices,
-    Haar,
-    Hadamard,
-    HadamardMatrices,
-    Householder,
-    Reflections,
-    Rotation,
-    pad,
-    power_of_two,
-    random_signs,
-)
+A rotation class holds parameters; ``draw(d, rng)`` draws matrices ``Q`` (a batch of them, to turn
+several blocks of nodes at once) into an immutable object that multiplies rows, ``X @ Q``, and gives
+its dense matrices for inspection.
+
+=============== ============ ================ =====================================
+class           state        cost per row     columns uniform on the sphere
+=============== ============ ================ =====================================
+``Haar``        ``d^2``      ``d^2``          yes, and jointly (Haar measure)
+``Householder`` ``d^2``      ``2 d^2``        yes, and jointly (Haar measure)
+``Butterfly``   ``d``        ``d log d``      yes for powers of two, else nearly
+``Hadamard``    ``d``        ``d log d``      no (biased for small ``d``)
+=============== ============ ================ =====================================
+"""
+
+from quadfeat.rotations.base import DrawnMatrices, Rotation, pad, power_of_two, random_signs
+from quadfeat.rotations.butterfly import Butterfly, ButterflyMatrices
+from quadfeat.rotations.haar import DenseMatrices, Haar
+from quadfeat.rotations.hadamard import Hadamard, HadamardMatrices
+from quadfeat.rotations.householder import Householder, Reflections
 
 __all__ = [
     "Butterfly",

@@ -1,16 +1,30 @@
-"""Where the nodes go: quadrature rules."""
+r"""Where the nodes go: quadrature rules for ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
 
-from quadfeat.rules.base import (
-    MOST_REDRAWS,
-    Draw,
-    Fastfood,
-    FastfoodMatrices,
-    GaussHermite,
-    MonteCarlo,
-    QuasiMonteCarlo,
-    Rule,
-    SphericalRadial,
-)
+A rule is a small scikit-learn object. ``rule.draw(d, n, kernel, rng)`` draws the nodes of a map
+with ``n`` columns. The names of the literature are presets of these few classes:
+
+=================== ============================================================================
+name                rule
+=================== ============================================================================
+``sr33``            ``SphericalRadial()``
+``rff``             ``MonteCarlo()``
+``orf``             ``SphericalRadial(directions="orthoplex", tilt=0.0, rotation=Haar())``
+``rom``, ``sorf``   ``SphericalRadial(directions="orthoplex", tilt=0.0, radii="constant",
+                    rotation=Hadamard())``
+``halton``          ``QuasiMonteCarlo(sequence="halton")``
+``sobol``           ``QuasiMonteCarlo(sequence="sobol")``
+``gauss-hermite``   ``GaussHermite()``
+``fastfood``        ``Fastfood()``
+=================== ============================================================================
+"""
+
+from quadfeat.rules.base import MOST_REDRAWS, Draw, Rule
+from quadfeat.rules.fastfood import Fastfood, FastfoodMatrices
+from quadfeat.rules.gauss_hermite import GaussHermite
+from quadfeat.rules.monte_carlo import MonteCarlo
+from quadfeat.rules.presets import as_rule
+from quadfeat.rules.quasi import QuasiMonteCarlo
+from quadfeat.rules.spherical_radial import SphericalRadial
 
 __all__ = [
     "MOST_REDRAWS",
@@ -22,4 +36,5 @@ __all__ = [
     "QuasiMonteCarlo",
     "Rule",
     "SphericalRadial",
+    "as_rule",
 ]

@@ -1,0 +1,370 @@
+"""Stationary kernels: functions of the difference of two rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from scipy import special
+from scipy.spatial.distance import cdist
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.validation import Float64Array
+from quadfeat.kernels.base import Kernel, LengthScaleKernel, Scale
+from quadfeat.kernels.geometry import squared_distances
+from quadfeat.kernels.nonlinearities import Fourier, Nonlinearity
+from quadfeat.kernels.spectra import (
+    CauchyProduct,
+    GammaMixtureSpectrum,
+    NormalSpectrum,
+    Spectrum,
+    StudentSpectrum,
+)
+
+
+class Stationary(Kernel):
+    """A kernel of the scaled difference ``x - y``: cosine and sine features."""
+
+    @property
+    def nonlinearity(self) -> Nonlinearity:
+        return Fourier()
+
+    def _pairs(self, X: Float64Array, Y: Float64Array) -> Float64Array:
+        return self._gram(X - Y, np.zeros((1, X.shape[1])), same=False)[:, 0]
+
+    def at_distance(self, distances: Float64Array) -> Float64Array:
+        """Return the kernel of rows whose scaled difference has these lengths, along an axis."""
+        return self._gram(distances[:, None], np.zeros((1, 1)), same=False)[:, 0]
+
+
+class SeparationKernel(Stationary):
+    """A stationary kernel of one number a pair of rows, their separation.
+
+    That is the square of the Euclidean distance of scaled rows, unless the kernel says otherwise.
+    With slopes by it the scale can be learnt (:mod:`quadfeat.solvers.lengthscales`).
+    """
+
+    @abstractmethod
+    def value_at(self, separations: Float64Array) -> Float64Array:
+        """Return the kernel at these separations, in the same shape."""
+
+    @abstractmethod
+    def slope_at(self, separations: Float64Array) -> Float64Array:
+        """Return the derivative of :meth:`value_at`; 0 at no separation if it is infinite there."""
+
+    @abstractmethod
+    def factor_to_scale(self, factor: Float64Array) -> Float64Array:
+        """Return the scale parameter for which inputs are multiplied by ``factor``."""
+
+    def usual_factor(self, d: int) -> float:
+        """Return what ``"scale"`` multiplies ``d`` inputs of standard deviation 1 by."""
+        return float(self._scale_to_factor(np.asarray(self._default_scale(d, 1.0))))
+
+    def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        """Return the separations of the rows of scaled inputs; ``same`` says that Y is X."""
+        return squared_distances(X, Y, same)
+
+    def factor_gradient(self, X: Float64Array, sensitivities: Float64Array) -> Float64Array:
+        r"""Differentiate a function of the separations by the logarithms of the input factors.
+
+        Parameters
+        ----------
+        X : ndarray of shape (m, d)
+            Scaled inputs.
+        sensitivities : ndarray of shape (m, m)
+            The derivative :math:`S_{ab}` by the separation of each two rows.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+            :math:`2 \sum_{ab} S_{ab} (x_{ai} - x_{bi})^2` for each input :math:`i`.
+        """
+        # The square multiplied out: a matrix product instead of an array of m x m x d.
+        totals = sensitivities.sum(axis=0) + sensitivities.sum(axis=1)
+        products = np.einsum("ai,ai->i", X, sensitivities @ X)
+        return np.asarray(2.0 * (totals @ X**2 - 2.0 * products))
+
+    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        return self.value_at(self.separations(X, Y, same))
+
+
+class Gaussian(SeparationKernel):
+    r"""The Gaussian (RBF) kernel ``exp(-gamma |x - y|^2)``.
+
+    .. math:: k(x, y) = E \cos(\sqrt{2\gamma}\, w^\top (x - y)), \qquad w \sim N(0, I)
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
+        Inverse squared width, as in scikit-learn's SVC: ``"scale"`` is
+        ``1 / (n_features * X.var())`` and ``"auto"`` is ``1 / n_features``. One number per input
+        gives each its own width (ARD): ``exp(-sum_i gamma_i (x_i - y_i)^2)``.
+
+    Examples
+    --------
+    >>> from quadfeat.kernels import Gaussian
+    >>> Gaussian(gamma=0.5)([[0.0, 0.0], [1.0, 1.0]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+
+    scale_parameter = "gamma"
+
+    def __init__(self, gamma: Scale = "scale") -> None:
+        self.gamma = gamma
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return NormalSpectrum()
+
+    def _scale_to_factor(self, value: Float64Array) -> Float64Array:
+        return np.asarray(np.sqrt(2.0 * value))
+
+    def factor_to_scale(self, factor: Float64Array) -> Float64Array:
+        return factor**2 / 2.0
+
+    def _default_scale(self, d: int, deviation: float) -> float:
+        return 1.0 / d / deviation / deviation
+
+    def value_at(self, separations: Float64Array) -> Float64Array:
+        return np.asarray(np.exp(-0.5 * separations))
+
+    def slope_at(self, separations: Float64Array) -> Float64Array:
+        return -0.5 * self.value_at(separations)
+
+
+class Laplacian(SeparationKernel):
+    r"""The Laplacian kernel in the L1 norm, ``exp(-gamma |x - y|_1)``.
+
+    Its frequencies have independent Cauchy coordinates. That law is not the same in all
+    directions, so rules that rotate cannot serve it; ``MonteCarlo`` and ``QuasiMonteCarlo`` can.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
+        Inverse width. ``"auto"`` is ``1 / n_features``; ``"scale"`` is
+        ``1 / (n_features * X.std())``, which like its namesake for the Gaussian kernel makes the
+        kernel the same in any unit of measurement.
+
+    Examples
+    --------
+    >>> from quadfeat.kernels import Laplacian
+    >>> Laplacian(gamma=0.5)([[0.0, 0.0], [1.0, 1.0]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+
+    scale_parameter = "gamma"
+
+    def __init__(self, gamma: Scale = "scale") -> None:
+        self.gamma = gamma
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return CauchyProduct()
+
+    def _scale_to_factor(self, value: Float64Array) -> Float64Array:
+        return value
+
+    def factor_to_scale(self, factor: Float64Array) -> Float64Array:
+        return factor
+
+    def _default_scale(self, d: int, deviation: float) -> float:
+        return 1.0 / d / deviation
+
+    def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        return np.asarray(cdist(X, Y, "cityblock"))
+
+    def value_at(self, separations: Float64Array) -> Float64Array:
+        return np.asarray(np.exp(-separations))
+
+    def slope_at(self, separations: Float64Array) -> Float64Array:
+        return -self.value_at(separations)
+
+    def factor_gradient(self, X: Float64Array, sensitivities: Float64Array) -> Float64Array:
+        # An absolute value cannot be multiplied out: column by column, to hold m x m numbers.
+        return np.array([np.vdot(sensitivities, np.abs(x[:, None] - x)) for x in X.T])
+
+
+# Beyond these, powers of a parameter of shape, or the frequencies it stands for, are out of range.
+SHAPES = (1e-6, 1e15)
+
+
+def _check_shape(value: Any, name: str) -> float:
+    """Return a parameter of shape as a float if it is in range."""
+    shape = check.check_positive(value, name)
+    least, most = SHAPES
+    if not least <= shape <= most:
+        raise ValueError(f"{name}={value!r} is not valid: give a number from {least} to {most}.")
+    return shape
+
+
+class Matern(LengthScaleKernel, SeparationKernel):
+    r"""The Matern kernel with scikit-learn's ``length_scale`` and ``nu``.
+
+    .. math::
+
+        k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} (\sqrt{2\nu}\, r)^\nu K_\nu(\sqrt{2\nu}\, r),
+        \qquad r = |x - y| / \ell
+
+    Its frequencies follow a Student law with ``2 nu`` degrees of freedom, which has second
+    moments only for ``nu > 1``: below that, degree-3 rules cannot serve it.
+
+    Parameters
+    ----------
+    nu : float, default=2.5
+        Smoothness, from 1e-6 to 1e15; ``inf`` is the Gaussian kernel.
+    length_scale : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
+        Width. The words mean the width of the Gaussian kernel with that ``gamma``.
+
+    Examples
+    --------
+    >>> from quadfeat.kernels import Matern
+    >>> Matern(nu=0.5, length_scale=2.0)([[0.0], [2.0]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+
+    def __init__(self, nu: float = 2.5, *, length_scale: Scale = "scale") -> None:
+        self.nu = nu
+        self.length_scale = length_scale
+
+    @property
+    def spectrum(self) -> Spectrum:
+        if self.nu == np.inf:
+            return NormalSpectrum()
+        return StudentSpectrum(_check_shape(self.nu, "nu"))
+
+    def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+        if self.nu == np.inf:
+            return squared_distances(X, Y, same)
+        # Distance by distance, since rough kernels feel the rounding of a matrix product at zero.
+        return np.asarray(cdist(X, Y, "sqeuclidean"))
+
+    def value_at(self, separations: Float64Array) -> Float64Array:
+        if self.nu == np.inf:
+            return np.asarray(np.exp(-0.5 * separations))
+        nu = _check_shape(self.nu, "nu")
+        return _matern(nu, np.sqrt(2.0 * nu) * np.sqrt(separations))
+
+    def slope_at(self, separations: Float64Array) -> Float64Array:
+        if self.nu == np.inf:
+            return -0.5 * self.value_at(separations)
+        nu = _check_shape(self.nu, "nu")
+        distance = np.sqrt(2.0 * nu) * np.sqrt(separations)
+        if nu > 1:
+            return nu / (2.0 - 2.0 * nu) * _matern(nu - 1.0, distance)
+        apart = distance > NO_DISTANCE
+        distance = np.where(apart, distance, 1.0)
+        if nu == 0.5:
+            slope = -0.5 * np.exp(-distance) / distance
+        else:
+            bessel = special.kve(1.0 - nu, distance) * np.exp(-distance)
+            slope = -nu * (2.0 / distance) ** (1.0 - nu) * bessel / special.gamma(nu)
+        return np.where(apart, slope, 0.0)
+
+
+# Slopes of rough kernels are infinite at zero. Rows nearer to each other than this hardly move with
+# the scale, and an enormous slope would only multiply rounding.
+NO_DISTANCE = 1e-8
+
+
+def _matern(nu: float, distance: Float64Array) -> Float64Array:
+    r"""Return the Matern kernel at ``distance`` :math:`= \sqrt{2\nu}\, r`."""
+    if nu == 0.5:
+        return np.asarray(np.exp(-distance))
+    if nu == 1.5:
+        return np.asarray((1.0 + distance) * np.exp(-distance))
+    if nu == 2.5:
+        return np.asarray((1.0 + distance + distance**2 / 3.0) * np.exp(-distance))
+    if nu >= SMOOTH_NU:
+        return _smooth_matern(nu, distance)
+    # In logarithms, with the exponentially scaled Bessel function, so that a large distance
+    # does not overflow. Where a tiny one does, the kernel is 1 to rounding.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithm = (
+            (1.0 - nu) * np.log(2.0)
+            - special.gammaln(nu)
+            + nu * np.log(distance)
+            + np.log(special.kve(nu, distance))
+            - distance
+        )
+    gram = np.exp(np.minimum(logarithm, 0.0))
+    gram[distance == 0] = 1.0
+    gram[distance == np.inf] = 0.0
+    return gram
+
+
+# From here on the expansion of Bessel functions for large order is good to 1e-11.
+SMOOTH_NU = 50.0
+
+
+def _smooth_matern(nu: float, distance: Float64Array) -> Float64Array:
+    r"""Return the Matern kernel of large order at ``distance`` :math:`= \sqrt{2\nu}\, r`.
+
+    By Debye's uniform expansion of :math:`K_\nu(\nu z)` (DLMF 10.41.4) and Stirling's of
+    :math:`\Gamma(\nu)`, whose large terms cancel by hand: with :math:`w = \sqrt{1 + z^2}`,
+
+    .. math::
+
+        \log k = \nu \left(1 - w + \log\frac{1 + w}{2}\right) - \frac{\log w}{2}
+        + \log \sum_k \frac{(-1)^k u_k(1/w)}{\nu^k}
+        - \left(\frac{1}{12 \nu} - \frac{1}{360 \nu^3} + \frac{1}{1260 \nu^5}\right).
+    """
+    z_squared = (distance / nu) ** 2
+    w = np.sqrt(1.0 + z_squared)
+    excess = z_squared / (1.0 + w)  # w - 1 without cancellation
+    p = 1.0 / w
+    q = p**2
+    series = (
+        1.0
+        - p * (3 - 5 * q) / (24 * nu)
+        + q * (81 - 462 * q + 385 * q**2) / (1152 * nu**2)
+        - p**3 * (30375 - 369603 * q + 765765 * q**2 - 425425 * q**3) / (414720 * nu**3)
+        + q**2
+        * (4465125 - 94121676 * q + 349922430 * q**2 - 446185740 * q**3 + 185910725 * q**4)
+        / (39813120 * nu**4)
+    )
+    stirling = 1 / (12 * nu) - 1 / (360 * nu**3) + 1 / (1260 * nu**5)
+    logarithm = nu * (np.log1p(excess / 2) - excess) - np.log(w) / 2 + np.log(series) - stirling
+    return np.where(distance == np.inf, 0.0, np.exp(np.minimum(logarithm, 0.0)))
+
+
+class RationalQuadratic(LengthScaleKernel, SeparationKernel):
+    r"""The rational quadratic kernel with scikit-learn's ``length_scale`` and ``alpha``.
+
+    .. math:: k(x, y) = \left(1 + \frac{|x - y|^2}{2 \alpha \ell^2}\right)^{-\alpha}
+
+    A mixture of Gaussian kernels over a Gamma law of inverse squared widths.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Scale mixture, from 1e-6 to 1e15; large values give the Gaussian kernel.
+    length_scale : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
+        Width. The words mean the width of the Gaussian kernel with that ``gamma``.
+
+    Examples
+    --------
+    >>> from quadfeat.kernels import RationalQuadratic
+    >>> RationalQuadratic(alpha=0.5, length_scale=1.0)([[0.0], [1.0]]).round(4)
+    array([[1.    , 0.7071],
+           [0.7071, 1.    ]])
+    """
+
+    def __init__(self, alpha: float = 1.0, *, length_scale: Scale = "scale") -> None:
+        self.alpha = alpha
+        self.length_scale = length_scale
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return GammaMixtureSpectrum(_check_shape(self.alpha, "alpha"))
+
+    def value_at(self, separations: Float64Array) -> Float64Array:
+        alpha = _check_shape(self.alpha, "alpha")
+        return np.asarray(np.exp(-alpha * np.log1p(separations / (2.0 * alpha))))
+
+    def slope_at(self, separations: Float64Array) -> Float64Array:
+        alpha = _check_shape(self.alpha, "alpha")
+        return np.asarray(-0.5 * np.exp(-(alpha + 1.0) * np.log1p(separations / (2.0 * alpha))))

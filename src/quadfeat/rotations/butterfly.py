@@ -1,0 +1,102 @@
+"""Products of Givens rotations in the pattern of a fast Fourier transform."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.engine import reference as reference
+from quadfeat.rotations.base import DrawnMatrices, Rotation, random_signs
+from quadfeat.rotations.haar import Haar
+
+
+class Butterfly(Rotation):
+    r"""Products of Givens rotations in the pattern of a fast Fourier transform.
+
+    One round is ``P B``: a random permutation, and a butterfly matrix of ``ceil(log2 d)`` sparse
+    stages with ``d - 1`` angles. In a stage that joins runs of ``m`` coordinates,
+    :math:`\cos^2\theta \sim \mathrm{Beta}(m/2, m/2)` with random signs: then each column of ``B``
+    is uniform on the sphere for ``d`` a power of two. Otherwise pairs whose partner is past ``d``
+    are left alone, and a single round is biased; fresh angles and permutations in three rounds are
+    hardly so. ``make bias`` found, where the Gaussian kernel is 0.1353, with standard errors of
+    0.0001 at most (degree 1, difference along an axis):
+
+    ====== ========= ========== ============
+    d      one round two rounds three rounds
+    ====== ========= ========== ============
+    3      +0.0433   +0.0038    +0.0005
+    5      +0.0750   +0.0055    +0.0005
+    7      +0.0540   +0.0022    +0.0002
+    16     -0.0000   +0.0000    +0.0000
+    ====== ========= ========== ============
+
+    Parameters
+    ----------
+    rounds : int, default=3
+        How many products ``P B``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat.rotations import Butterfly
+    >>> drawn = Butterfly().draw(6, np.random.default_rng(0))
+    >>> x = np.ones((1, 6))
+    >>> turned = drawn.apply(x)[0, 0]
+    >>> bool(np.isclose(turned @ turned, 6.0)), bool(np.allclose(turned, x @ drawn.dense()[0]))
+    (True, True)
+    """
+
+    def __init__(self, rounds: int = 3) -> None:
+        self.rounds = rounds
+
+    def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
+        shape = (count, check.check_count(self.rounds, "rounds"))
+        if d == 1:  # no angles: all that can be random is the sign
+            return Haar().draw(d, rng, count)
+        squares = [
+            rng.beta(half / 2, half / 2, size=(*shape, angles))
+            for half, angles in reference.butterfly_stages(d)
+        ]
+        squared_cosine = np.concatenate(squares, axis=-1)
+        cosines = np.sqrt(squared_cosine) * random_signs(rng, squared_cosine.shape)
+        sines = np.sqrt(1.0 - squared_cosine) * random_signs(rng, squared_cosine.shape)
+        order = np.broadcast_to(np.arange(d, dtype=np.int32), (*shape, d))
+        return ButterflyMatrices(cosines, sines, rng.permuted(order, axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class ButterflyMatrices(DrawnMatrices):
+    """Products of rounds ``P B``, held as angles and permutations."""
+
+    cosines: Float64Array  # (count, rounds, d - 1)
+    sines: Float64Array  # (count, rounds, d - 1)
+    permutations: Array  # (count, rounds, d)
+
+    @property
+    def count(self) -> int:
+        return self.permutations.shape[0]
+
+    @property
+    def size(self) -> int:
+        return self.permutations.shape[2]
+
+    def turn(self, columns: Array) -> Array:
+        return reference.butterfly(
+            columns,
+            self.cosines.astype(columns.dtype, copy=False),
+            self.sines.astype(columns.dtype, copy=False),
+            self.permutations,
+        )
+
+    def structure(self) -> dict[str, Any] | None:
+        return {
+            "structure": "butterfly",
+            "rounds": self.permutations.shape[1],
+            "cosines": self.cosines,
+            "sines": self.sines,
+            "permutations": self.permutations,
+        }

@@ -1,0 +1,50 @@
+"""Dense random rotations, by QR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.engine import reference as reference
+from quadfeat.rotations.base import DrawnMatrices, Rotation
+
+
+class Haar(Rotation):
+    """The uniform law on all orthogonal matrices, by QR of a Gaussian matrix.
+
+    The signs of the diagonal of ``R`` are put into ``Q``; without that the law is not uniform.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat.rotations import Haar
+    >>> Q = Haar().draw(5, np.random.default_rng(0)).dense()[0]
+    >>> bool(np.allclose(Q @ Q.T, np.eye(5)))
+    True
+    """
+
+    def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
+        q, r = np.linalg.qr(rng.standard_normal((count, d, d)))
+        return DenseMatrices(q * np.where(np.diagonal(r, axis1=1, axis2=2) < 0, -1.0, 1.0)[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class DenseMatrices(DrawnMatrices):
+    """Matrices held as they are."""
+
+    matrices: Float64Array
+
+    @property
+    def count(self) -> int:
+        return self.matrices.shape[0]
+
+    @property
+    def size(self) -> int:
+        return self.matrices.shape[1]
+
+    def turn(self, columns: Array) -> Array:
+        transposed = np.swapaxes(self.matrices, 1, 2).reshape(-1, self.size)
+        product = transposed.astype(columns.dtype, copy=False) @ columns
+        return product.reshape(self.count, self.size, -1)

@@ -1,0 +1,51 @@
+"""Nodes of a Gauss-Hermite grid."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quadfeat._utils import validation as check
+from quadfeat.engine import reference as reference
+from quadfeat.kernels import Kernel
+from quadfeat.rules.base import Draw, Rule, equally_weighted
+from quadfeat.rules.nodes import Layout
+
+
+class GaussHermite(Rule):
+    r"""Points of a product Gauss-Hermite grid, drawn by their weights and then weighted equally.
+
+    The subsampled dense grid of Dao, De Sa and Re. Each coordinate of a node is one of ``degree``
+    Gauss-Hermite nodes, so the law of a coordinate has the moments of a Gaussian up to order
+    ``2 degree - 1`` only: biased where the kernel is narrow. Far out, where the Gaussian kernel is
+    0.0111, ``make bias`` found a bias of -1.0011 for degree 2, -0.4966 for degree 4 and -0.0097
+    for degree 8 (d = 4, difference along an axis).
+
+    Parameters
+    ----------
+    degree : int, default=8
+        Grid points per coordinate, from 2 to 128.
+    reflect : bool, default=True
+        Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`.
+
+    Examples
+    --------
+    >>> from quadfeat import QuadratureFeatures
+    >>> from quadfeat.rules import GaussHermite
+    >>> X = [[0.0, 1.0], [1.0, 0.0]]
+    >>> QuadratureFeatures(rule=GaussHermite(4), n_components=64).fit_transform(X).shape
+    (2, 64)
+    """
+
+    def __init__(self, degree: int = 8, *, reflect: bool = True) -> None:
+        self.degree = degree
+        self.reflect = reflect
+
+    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        degree = check.check_count(self.degree, "degree", minimum=2)
+        if degree > 128:
+            raise ValueError(f"degree={degree} is not valid: give at most 128, which is plenty.")
+        spectrum = self._isotropic_spectrum(kernel)
+        grid, weights = np.polynomial.hermite_e.hermegauss(degree)
+        normals = rng.choice(grid, size=(layout.n_nodes, d), p=weights / weights.sum())
+        mixing = rng.random((layout.n_nodes, spectrum.n_mixing))
+        return equally_weighted(spectrum.spread(normals, mixing), self._groups(layout))

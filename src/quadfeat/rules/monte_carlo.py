@@ -1,0 +1,44 @@
+"""Independent random nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quadfeat.engine import reference as reference
+from quadfeat.kernels import Kernel
+from quadfeat.rules.base import Draw, Rule, equally_weighted
+from quadfeat.rules.nodes import Layout
+
+
+class MonteCarlo(Rule):
+    """Independent random nodes: random Fourier features (RFF), the rule SR(1,1).
+
+    Unbiased, for every kernel.
+
+    Parameters
+    ----------
+    reflect : bool, default=True
+        Use each node with its reflection where ``f(w) != f(-w)``, as SR(1,1) does: two columns a
+        node. For arc-cosine kernels this is never worse at equal columns, since the two are never
+        both nonzero. The published baselines do without. Makes no difference to stationary kernels.
+    remainder : float from 0 to 1, default=1.0
+        Weight of a column that stands alone, relative to the others; see
+        :class:`SphericalRadial`.
+
+    Examples
+    --------
+    >>> from quadfeat import QuadratureFeatures
+    >>> from quadfeat.rules import MonteCarlo
+    >>> X = [[0.0, 1.0], [1.0, 0.0]]
+    >>> QuadratureFeatures(rule=MonteCarlo(), n_components=64).fit_transform(X).shape
+    (2, 64)
+    """
+
+    def __init__(self, *, reflect: bool = True, remainder: float = 1.0) -> None:
+        self.reflect = reflect
+        self.remainder = remainder
+
+    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        spectrum = kernel.spectrum
+        uniforms = rng.random((layout.n_nodes, spectrum.n_uniforms(d)))
+        return equally_weighted(spectrum.frequencies(uniforms, d), self._groups(layout))

@@ -1,0 +1,47 @@
+"""Rules by the names that the literature uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quadfeat._utils import validation as check
+from quadfeat.rotations import Haar, Hadamard
+from quadfeat.rules.base import Rule
+from quadfeat.rules.fastfood import Fastfood
+from quadfeat.rules.gauss_hermite import GaussHermite
+from quadfeat.rules.monte_carlo import MonteCarlo
+from quadfeat.rules.quasi import QuasiMonteCarlo
+from quadfeat.rules.spherical_radial import SphericalRadial
+
+
+def _rom() -> Rule:
+    return SphericalRadial(
+        directions="orthoplex", tilt=0.0, radii="constant", rotation=Hadamard(rounds=3)
+    )
+
+
+# Rules by the names that the literature uses. SORF and ROM are the same matrix.
+NAMED: dict[str, Callable[[], Rule]] = {
+    "sr33": SphericalRadial,
+    "rff": MonteCarlo,
+    "orf": lambda: SphericalRadial(directions="orthoplex", tilt=0.0, rotation=Haar()),
+    "rom": _rom,
+    "sorf": _rom,
+    "halton": lambda: QuasiMonteCarlo(sequence="halton"),
+    "sobol": lambda: QuasiMonteCarlo(sequence="sobol"),
+    "gauss-hermite": GaussHermite,
+    "fastfood": Fastfood,
+}
+
+
+def as_rule(rule: Rule | str) -> Rule:
+    """Return the rule that a name stands for, or the rule itself.
+
+    The name ``"auto"`` stands for none: what it means depends on the data.
+
+    Examples
+    --------
+    >>> as_rule("rff")
+    MonteCarlo()
+    """
+    return check.object_or_name(rule, "rule", Rule, NAMED)  # type: ignore[type-abstract]
