@@ -3,13 +3,17 @@
 from importlib.metadata import version
 
 from quadfeat import _aliases, bounds, kernels, rotations, rules
-from quadfeat.data.blocks import ParquetBlocks
+from quadfeat.data import ParquetBlocks
 from quadfeat.engine.core import show_config
 from quadfeat.io.persistence import load, save
-from quadfeat.maps.growth import grow
 from quadfeat.maps.kernel_error import KernelError
-from quadfeat.models.features import QuadratureFeatures, transform_into
-from quadfeat.models.ridge import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.models import (
+    QuadratureFeatures,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+    grow,
+    transform_into,
+)
 from quadfeat.solvers.posterior import AlphaPath
 
 __all__ = [

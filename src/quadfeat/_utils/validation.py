@@ -84,6 +84,12 @@ def check_weights(sample_weight: Any, X: Any, *, part: bool = False) -> Float64A
     return weights
 
 
+def check_kind(value: Any, name: str, kind: type[Any], wanted: str) -> None:
+    """Raise an error if an argument is not of a class, of which ``wanted`` describes an object."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}={value!r} is not valid: give {wanted}.")
+
+
 def check_any_weight(weight: float) -> None:
     """Complain if no row has a weight: neither the sum of weights nor the largest is positive."""
     if not weight > 0:

@@ -195,9 +195,13 @@ class Checkpoint:
                 "give another path."
             )
 
+    def is_due(self) -> bool:
+        """Return whether the last file is old enough for another one."""
+        return self.path is not None and time.monotonic() >= self._due
+
     def offer(self, state: Any) -> None:
         """Write the state, if the last file is old enough; warn if that fails."""
-        if self.path is None or time.monotonic() < self._due:
+        if not self.is_due():
             return
         try:
             self._write(state)

@@ -13,6 +13,7 @@ from scipy import stats
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.kernels import Kernel
+from quadfeat.maps.quadrature import QuadratureMap
 
 __all__ = ["KernelError"]
 
@@ -73,6 +74,16 @@ class KernelError:
         return (
             f"{self.value:.3g} ({self.confidence:.0%} interval {self.low:.3g} to {self.high:.3g})"
         )
+
+
+def default_pairs(kernel: Kernel) -> int:
+    """Return how many pairs to look at if the user does not say."""
+    return min(N_PAIRS, max(1000, EVALUATIONS // kernel.evaluations_per_pair))
+
+
+def of_map(features: QuadratureMap, X: Any, **options: Any) -> KernelError:
+    """Return the error of a map on validated rows; options are those of :func:`estimate`."""
+    return estimate(features.columns, features.kernel, X, n_columns=features.n_columns, **options)
 
 
 def estimate(

@@ -17,8 +17,7 @@ from scipy import sparse
 from scipy.linalg import blas
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.maps.products import of_usual_size
-from quadfeat.models.features import QuadratureFeatures
+from quadfeat.maps.base import FeatureMap, of_usual_size
 
 # Bytes of the block of features that is multiplied at once, and of rows in it at least and at most:
 # fewer make slow products, more do not make them faster.
@@ -365,15 +364,14 @@ class Accumulator:
 
     Parameters
     ----------
-    features : QuadratureFeatures
-        A fitted map.
+    features : FeatureMap
     moments : Moments
         Where to begin. Its array is written on.
     dtype : dtype
         Of products within a block. Blocks are added up in float64.
     """
 
-    def __init__(self, features: QuadratureFeatures, moments: Moments, dtype: Any) -> None:
+    def __init__(self, features: FeatureMap, moments: Moments, dtype: Any) -> None:
         self.features = features
         self.moments = moments
         self.dtype = np.dtype(dtype)
@@ -421,7 +419,7 @@ class Accumulator:
 
     def _means_to_leave_out(self, X: Any) -> Array | None:
         """Return numbers near the means of the features, if those have much of their squares."""
-        some = self.features._written(X[:: -(-X.shape[0] // ROWS_PER_MEAN)])
+        some = self.features.columns(X[:: -(-X.shape[0] // ROWS_PER_MEAN)])
         means: Array = some.mean(axis=0)
         squares = np.einsum("ij,ij->", some, some, dtype=np.float64) / len(some)
         return means if means @ means > CENTRED_FROM * squares else None
@@ -447,7 +445,7 @@ class Accumulator:
         size = min(ROWS_PER_CAST, n_rows)
         in_place = X.dtype == block.dtype
         if in_place:
-            self.features._write(X, block)
+            self.features.write(X, block)
         else:
             made = self._buffer("made", (size, d), X.dtype)
         precise = self._buffer("precise", (size, d), np.dtype(np.float64))
@@ -457,7 +455,7 @@ class Accumulator:
             if in_place:
                 exact[:] = block[rows]
             else:
-                self.features._write(X[rows], made[: rows.stop - start])
+                self.features.write(X[rows], made[: rows.stop - start])
                 exact[:] = made[: rows.stop - start]
             if roots is not None:
                 exact *= roots[rows]

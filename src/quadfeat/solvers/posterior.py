@@ -353,31 +353,52 @@ class Spectral:
     ) -> Float64Array:
         """Return the mean squared error of rows left out, for each alpha.
 
-        ``blocks`` are features, targets and weights of all rows once more; results for parts of
-        them add up to that for all. A row that counts several times is left out once, so that
-        weights are as good as copies; one that counts less than once is left out as a whole.
+        ``blocks`` are features, targets and weights of all rows once more.
+        """
+        total = np.zeros(len(alphas))
+        for Z, Y, weights in blocks:
+            vectors = self.vectors.astype(Z.dtype, copy=False)
+            total += self.left_out_squares(alphas, Z, Y, weights, vectors)
+        return total / self.left_out_weight
+
+    @property
+    def left_out_weight(self) -> float:
+        """By what the sum of ``left_out_squares`` over all rows is divided for a mean."""
+        return self.system.weight * self.system.right.shape[1]
+
+    def left_out_squares(
+        self, alphas: Float64Array, Z: Array, Y: Float64Array, weights: Any, vectors: Array
+    ) -> Float64Array:
+        """Return the sum of squared errors of rows left out, for each alpha.
+
+        A row that counts several times is left out once, so that weights are as good as copies; one
+        that counts less than once is left out as a whole.
+
+        Parameters
+        ----------
+        alphas : array of shape (n_alphas,)
+        Z : array of shape (n_rows, n_components)
+        Y : array of shape (n_rows, n_outputs)
+        weights : array of shape (n_rows,) or None
+        vectors : array of shape (n_components, n_components)
+            Those of this object, in the dtype of ``Z``.
         """
         system = self.system
         shrunk = 1.0 / (self.values[:, None] + alphas)
         intercept = 1.0 / system.weight if system.intercept else 0.0
         total = np.zeros(len(alphas))
-        vectors = None
-        for Z, Y, weights in blocks:
-            if vectors is None:
-                vectors = self.vectors.astype(Z.dtype, copy=False)
-                means = system.feature_means.astype(Z.dtype)
-            turned = (Z - means) @ vectors
-            leverage = (turned**2) @ shrunk + intercept
-            counts = np.ones(len(Z)) if weights is None else weights
-            leverage *= np.minimum(counts, 1.0)[:, None]
-            for output, target in enumerate(Y.T):
-                fitted = turned @ (shrunk * self.right[:, output, None])
-                residual = (target - system.target_means[output])[:, None] - fitted
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    left_out = residual / (1.0 - leverage)
-                squares = np.where(leverage < 1.0, left_out**2, np.inf)
-                total += counts[counts > 0] @ squares[counts > 0]  # 0 times infinity is nothing
-        return total / (system.weight * system.right.shape[1])
+        turned = (Z - system.feature_means.astype(Z.dtype)) @ vectors
+        leverage = (turned**2) @ shrunk + intercept
+        counts = np.ones(len(Z)) if weights is None else weights
+        leverage *= np.minimum(counts, 1.0)[:, None]
+        for output, target in enumerate(Y.T):
+            fitted = turned @ (shrunk * self.right[:, output, None])
+            residual = (target - system.target_means[output])[:, None] - fitted
+            with np.errstate(divide="ignore", invalid="ignore"):
+                left_out = residual / (1.0 - leverage)
+            squares = np.where(leverage < 1.0, left_out**2, np.inf)
+            total += counts[counts > 0] @ squares[counts > 0]  # 0 times infinity is nothing
+        return total
 
     def posterior(self, alpha: float, problem: RidgeProblem, path: AlphaPath) -> Posterior:
         """Return the posterior for an alpha."""
