@@ -1,8 +1,7 @@
 """Quadrature-based random features: kernel methods at the price of linear ones."""
 
-from importlib.metadata import version
-
 from quadfeat import _aliases, bounds, kernels, rotations, rules
+from quadfeat._utils.version import __version__ as __version__
 from quadfeat.data.blocks import ParquetBlocks
 from quadfeat.engine.core import show_config
 from quadfeat.io.persistence import load, save
@@ -29,7 +28,5 @@ __all__ = [
     "show_config",
     "transform_into",
 ]
-
-__version__ = version("quadfeat")
 
 _aliases.install()

@@ -34,15 +34,17 @@ from quadfeat.data.blocks import Block, Source, Validated, is_dask, is_stream
 from quadfeat.data.checkpoints import NOT_IDENTITY, Checkpoint, described
 from quadfeat.data.progress import Progress
 from quadfeat.data.sampling import RangedSample, beside
+from quadfeat.io import checks, register
+from quadfeat.io.persistence import reason_against_saving
 from quadfeat.io.pickles import VersionedState
 from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.maps.products import FeatureProducts
 from quadfeat.models.features import QuadratureFeatures
 from quadfeat.rules import Rule
 from quadfeat.solvers import conjugate, lengthscales, posterior
-from quadfeat.solvers.moments import Accumulator, rows_per_block
+from quadfeat.solvers.moments import Accumulator, Moments, rows_per_block
 from quadfeat.solvers.posterior import AlphaPath, Posterior, RidgeProblem
-from quadfeat.solvers.summaries import Summary
+from quadfeat.solvers.summaries import Summary, with_indices
 from quadfeat.solvers.systems import LocalSystem, System
 
 Self = TypeVar("Self", bound="QuadratureModel")
@@ -78,6 +80,7 @@ OF_ALL_ROWS = (
 )
 
 
+@register
 @dataclass(frozen=True)
 class Penalty:
     """Which alpha: a number, or the best of some by a criterion."""
@@ -85,6 +88,9 @@ class Penalty:
     alpha: float | None
     criterion: str = "gcv"
     alphas: Float64Array | None = None
+
+    def check_consistency(self) -> None:
+        Penalty.of(self.criterion if self.alpha is None else self.alpha, self.alphas)
 
     @classmethod
     def of(cls, alpha: Any, alphas: Any) -> Penalty:
@@ -144,8 +150,42 @@ def can_predict_proba(model: Any) -> bool:
     return True
 
 
+@register
 class Solution(CopiedState):
     """The coefficients that follow from a summary, computed when they are first asked for."""
+
+    saved_attributes = ("summary", "problem", "penalty", "dtype", "temperature", "posterior")
+
+    def check_consistency(self) -> None:
+        checks.check_kind(self.summary, Summary, "summary of _solution")
+        checks.check_kind(self.problem, RidgeProblem, "problem of _solution")
+        problems = [self.problem]
+        if "posterior" in vars(self):
+            checks.check_kind(self.posterior, Posterior, "posterior of _solution")
+            problems.append(self.posterior.problem)
+        for problem in problems:
+            checks.expect(
+                problem.moments.products is self.summary.moments.products
+                and np.array_equal(problem.moments.shift, self.summary.moments.shift),
+                "_solution has two summaries",
+            )
+            checks.expect(problem.n_targets == self.problem.n_targets, "_solution has two problems")
+        checks.check_kind(self.penalty, Penalty, "penalty of _solution")
+        check.check_choice(self.dtype, "dtype of _solution", GRAM_DTYPES)
+        if self.temperature is not None:
+            check.check_positive(self.temperature, "temperature of _solution")
+
+    def check_fits(self, n_components: int, d: int, classes: Array | None) -> int:
+        """Check that a model of these columns and classes can have it; return its outputs."""
+        summary = self.summary
+        checks.expect(
+            summary.moments.n_components == n_components, "_solution is that of another map"
+        )
+        checks.expect((summary.classes is None) == (classes is None), "classes_ do not fit")
+        if summary.rows is not None and summary.classes is not None and classes is not None:
+            checks.expect(np.array_equal(summary.classes, classes), "classes_ do not fit")
+            checks.expect(summary.rows.rows.shape[1] == d + 1, "rows have other columns")
+        return self.problem.n_targets
 
     # A direct solver reports one iteration and no error.
     n_iter = 1
@@ -207,6 +247,7 @@ class Solution(CopiedState):
         return float(self.posterior.alpha)
 
 
+@register
 @dataclass(frozen=True)
 class IterativeSolution:
     """The coefficients that conjugate gradients have found."""
@@ -217,6 +258,21 @@ class IterativeSolution:
     n_iter: int
     error: float
 
+    def check_consistency(self) -> None:
+        name = "coefficients of _solution"
+        n_outputs = checks.n_columns_of(self.coefficients, name)
+        shape = (len(self.coefficients), n_outputs)
+        checks.check_array(self.coefficients, shape, np.float64, name)
+        checks.check_array(self.intercept, shape[1:], np.float64, "intercept of _solution")
+        check.check_positive(self.alpha, "alpha of _solution")
+        check.check_count(self.n_iter, "n_iter of _solution", 0)
+        checks.check_number(self.error, "error of _solution")
+
+    def check_fits(self, n_components: int, d: int, classes: Array | None) -> int:
+        """Check that a model of these columns and classes can have it; return its outputs."""
+        checks.expect(len(self.coefficients) == n_components, "_solution is that of another map")
+        return self.coefficients.shape[1]
+
 
 @dataclass(frozen=True)
 class Coefficients:
@@ -225,6 +281,29 @@ class Coefficients:
     coefficients: Float64Array
     intercept: Float64Array
     temperature: float | None = None
+
+
+def check_state(state: Any) -> None:
+    """Raise an error if the state of a fit that was read from a checkpoint is not one."""
+    checks.check_kind(state, dict, "state")
+    checks.check_kind(state["map"], str, "map")
+    features = state["features"]
+    if features is not None:
+        checks.check_kind(features, QuadratureFeatures, "features")
+        checks.expect(features.__sklearn_is_fitted__(), "features are not fitted")
+    if "iteration" in state:
+        checks.check_kind(state["iteration"], (conjugate.State, type(None)), "iteration")
+        return
+    check.check_count(state["n_done"], "n_done", 0)
+    check.check_count(state["size"], "size")
+    check.check_choice(state["dtype"], "dtype", GRAM_DTYPES)
+    summary = state["summary"]
+    if summary is not None:
+        checks.check_kind(summary, Summary, "summary")
+        checks.expect(
+            features is None or summary.moments.n_components == features.n_components_,
+            "moments are those of another map",
+        )
 
 
 class QuadratureModel(VersionedState):
@@ -299,12 +378,55 @@ class QuadratureModel(VersionedState):
     def _describe(self, summary: Summary) -> None:
         """Set the attributes that tell about the targets."""
 
+    # Pickles and files.
+
     _needs = ("features_", "_solution", "n_features_in_")
+    saved_attributes: tuple[str, ...] = (
+        "n_features_in_",
+        "feature_names_in_",
+        *LEARNT,
+        "features_",
+    )
+    path_parameters = ("checkpoint",)
 
-    def _upgrade(self, state: dict[str, Any]) -> None:
-        from quadfeat.io.migrations import upgrade_pickle
+    def check_consistency(self) -> None:
+        if not hasattr(self, "features_"):
+            return
+        checks.check_kind(self.features_, QuadratureFeatures, "features_")
+        checks.expect(self.features_.__sklearn_is_fitted__(), "features_ is not fitted")
+        d, expected = self.n_features_in_, self.features_.n_features_in_
+        checks.expect(d == expected, f"the model is for {d} columns, and its map for {expected}")
+        checks.check_column_names(self)
+        classes = getattr(self, "classes_", None)
+        n_outputs = self._solution.check_fits(self.features_.n_components_, d, classes)
+        expected = self._expected_outputs(n_outputs)
+        checks.expect(n_outputs == expected, f"there are {n_outputs} outputs and not {expected}")
+        checks.check_flag(getattr(self, "_declared", False), "_declared")
+        checks.check_kind(getattr(self, "_balanced", {}), dict, "_balanced")
+        checks.check_texts(getattr(self, "_fitted_with", {}), "_fitted_with")
 
-        upgrade_pickle(state)
+    def _expected_outputs(self, n_outputs: int) -> int:
+        """Return how many outputs a solution with ``n_outputs`` has to have."""
+        raise NotImplementedError
+
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        parts = vars(attributes["_solution"]) if "_solution" in attributes else {}
+        if found_format < 2 and "summary" in parts:
+            summary, problem = parts["summary"], parts["problem"]
+            if not hasattr(summary.moments, "control"):  # of a pickle, which has old parts
+                old = vars(summary.moments)
+                moments = Moments(**Moments.migrate(old, found_format))
+                problem = RidgeProblem(moments, problem.intercept, problem.transform)
+                summary = replace(summary, moments=moments)
+                if "posterior" in parts:
+                    parts["posterior"] = replace(parts["posterior"], problem=problem)
+            if summary.rows is not None:
+                weights = attributes.get("class_weight")
+                weights = attributes.get("_balanced") if isinstance(weights, str) else weights
+                summary = with_indices(summary, weights or {})
+            parts.update(summary=summary, problem=problem)
+        return attributes
 
     @property
     def _penalty(self) -> Penalty:
@@ -436,7 +558,7 @@ class QuadratureModel(VersionedState):
     def _fit_source(self, source: Source) -> None:
         """Fit to the blocks of a source."""
         first = source.first()
-        checkpoint = Checkpoint(self.checkpoint, self._identity(source))
+        checkpoint = Checkpoint(self.checkpoint, self._identity(source), check_state)
         state = checkpoint.load()
         kept = state["features"] if state else None
         self.features_ = self._fitted_features(first) if kept is None else kept
@@ -457,8 +579,6 @@ class QuadratureModel(VersionedState):
 
         That is a map that was given fitted, or one that is code in part and drawn from a seed.
         """
-        from quadfeat.io.persistence import reason_against_saving
-
         if self.checkpoint is None:
             return {}
         features = self.features_

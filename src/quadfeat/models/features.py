@@ -14,6 +14,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clon
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from quadfeat._utils import random
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import follows_input, to_numpy
 from quadfeat._utils.fitted import changing, on_snapshot, snapshot
@@ -21,7 +22,7 @@ from quadfeat._utils.random import child, generator
 from quadfeat._utils.validation import Array
 from quadfeat.auto import budget
 from quadfeat.auto.budget import Select
-from quadfeat.auto.selection import EVALUATIONS, N_ROWS, Sample, Selection, choose
+from quadfeat.auto.selection import EVALUATIONS, N_ROWS, Candidate, Sample, Selection, choose
 from quadfeat.data.blocks import is_dask
 from quadfeat.data.sampling import RowSample
 from quadfeat.engine import core
@@ -33,6 +34,7 @@ from quadfeat.engine.core import (
     largest_magnitude,
     n_threads,
 )
+from quadfeat.io import checks, register
 from quadfeat.io.pickles import VersionedState
 from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.maps import kernel_error as accuracy
@@ -51,6 +53,7 @@ ENTRIES_AT_FIT = 2**22
 PAIRS_AT_FIT = (200, 10_000)
 
 
+@register(model=True)
 class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VersionedState):
     r"""Explicit features whose inner products approximate a kernel.
 
@@ -580,6 +583,55 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         "_compiled",
     )
 
+    saved_attributes = (
+        "n_features_in_",
+        "feature_names_in_",
+        "kernel_",
+        "rule_",
+        "candidates_",
+        "why_",
+        "approximation_error_",
+        "n_components_",
+        "n_components_bound_",
+        "nodes_",
+        "_n_features_out",
+        "_states",
+        "_reweighted",
+        "_sklearn_output_config",
+    )
+    unsaved_attributes = ("_compiled",)
+
+    def check_consistency(self) -> None:
+        if not hasattr(self, "nodes_"):
+            return
+        d = check.check_count(self.n_features_in_, "n_features_in_")
+        n_components = check.check_count(self.n_components_, "n_components_")
+        kernel, nodes = self.kernel_, self.nodes_
+        checks.check_kind(kernel, Kernel, "kernel_")
+        kernel.input_factor(d)
+        kernel.nonlinearity, kernel.spectrum  # noqa: B018  # complain about parameters
+        checks.check_kind(self.rule_, Rule, "rule_")
+        checks.check_kind(nodes, Nodes, "nodes_")
+        nodes.check_fits(kernel, d)
+        n_columns = nodes.n_columns(kernel)
+        checks.expect(
+            n_columns == n_components == self._n_features_out,
+            f"nodes_ have {n_columns} columns, and n_components_ is {n_components}",
+        )
+        checks.check_kind(self._states, States, "_states")
+        checks.check_flag(self._reweighted, "_reweighted")
+        checks.check_kind(self.why_, str, "why_")
+        checks.check_kind(self.candidates_, tuple, "candidates_")
+        for candidate in self.candidates_:
+            checks.check_kind(candidate, Candidate, "an item of candidates_")
+        if hasattr(self, "approximation_error_"):  # a map that has grown has none
+            checks.check_kind(self.approximation_error_, KernelError, "approximation_error_")
+        if self.n_components_bound_ is not None:
+            check.check_count(self.n_components_bound_, "n_components_bound_")
+        checks.check_column_names(self)
+        if not hasattr(self, "_compiled"):  # after loading
+            self._compiled = {}
+
     def __getstate__(self) -> dict[str, Any]:
         # What can be computed again is not worth pickling.
         return super().__getstate__() | ({"_compiled": {}} if hasattr(self, "_compiled") else {})
@@ -674,8 +726,13 @@ def _overlap(a: Array, b: Array) -> bool:
         return True
 
 
+@register
 class States(NamedTuple):
     """The states of a generator before and after it has drawn the nodes of a map."""
 
     before: Any
     after: Any
+
+    def check_consistency(self) -> None:
+        for state in self:
+            random.check_state(state)

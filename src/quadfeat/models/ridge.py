@@ -17,6 +17,7 @@ from quadfeat._utils.fitted import on_snapshot, snapshot
 from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import Block, is_dask, is_stream
+from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel
 from quadfeat.maps.products import FeatureProducts
 from quadfeat.models import calibration
@@ -24,11 +25,18 @@ from quadfeat.models.base import QuadratureModel, can_add_rows, can_predict_prob
 from quadfeat.rules import Rule
 from quadfeat.solvers.moments import Accumulator
 from quadfeat.solvers.posterior import ROWS_PER_SOLVE, Posterior
-from quadfeat.solvers.summaries import Summary, amounts_of, class_indices, joint_classes
+from quadfeat.solvers.summaries import (
+    Summary,
+    amounts_of,
+    check_classes,
+    class_indices,
+    joint_classes,
+)
 
 __all__ = ["QuadratureRidge", "QuadratureRidgeClassifier"]
 
 
+@register(model=True)
 class QuadratureRidge(RegressorMixin, QuadratureModel):
     r"""Kernel ridge regression, or a Gaussian process, in time linear in the number of rows.
 
@@ -130,6 +138,10 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+    def _expected_outputs(self, n_outputs: int) -> int:
+        checks.check_flag(self._one_output, "_one_output")
+        return 1 if self._one_output else n_outputs
 
     def _checked_targets(self, y: Any) -> Any:
         if getattr(self, "_one_output", y.ndim == 1) != (y.ndim == 1):
@@ -283,6 +295,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         return values[:, 0] if self._one_output else values
 
 
+@register(model=True)
 class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     r"""Classification by kernel ridge regression on the classes, in time linear in the rows.
 
@@ -377,6 +390,12 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
             checkpoint=checkpoint,
         )
         self.class_weight = class_weight
+
+    saved_attributes: tuple[str, ...] = (*QuadratureModel.saved_attributes, "classes_")
+
+    def _expected_outputs(self, n_outputs: int) -> int:
+        check_classes(self.classes_, "classes_")
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _checked_targets(self, y: Any) -> Any:
         check_classification_targets(y)
