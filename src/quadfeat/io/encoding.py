@@ -103,7 +103,8 @@ class Encoder:
         if unknown:
             raise ValueError(
                 f"{where}.{unknown[0]} cannot be saved, since quadfeat.save does not know what "
-                "it is: delete this attribute, or pickle the object."
+                "it is: delete this attribute, list it in saved_attributes or unsaved_attributes "
+                "of the class, or pickle the object."
             )
         encoded: dict[str, Tree] = {}
         for name, item in attributes.items():

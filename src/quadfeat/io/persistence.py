@@ -76,7 +76,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if entry is None or not entry.is_model:
         raise _no_model(model)
     path = _checked_path(path)
-    model = snapshot(model)
+    if not entry.is_record:  # a fit in another thread replaces all attributes at once
+        model = snapshot(model)
     encoder = Encoder()
     tree = encoder.encode(model, type(model).__name__)
     try:
