@@ -28,6 +28,7 @@ from quadfeat._utils.validation import Float64Array
 from quadfeat.auto.variance import BlockMoments, radial_slices
 from quadfeat.data.sampling import RowSample
 from quadfeat.engine.core import DENSE_UP_TO, compile_map, farthest
+from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel
 from quadfeat.kernels.nonlinearities import Fourier, Pointwise
 from quadfeat.kernels.spectra import IsotropicSpectrum
@@ -77,6 +78,7 @@ AS_GOOD_AS_ZERO = 1e-6
 N_DISTANCES = 40
 
 
+@register
 class Candidate(NamedTuple):
     """A rule that was considered.
 
@@ -97,6 +99,9 @@ class Candidate(NamedTuple):
     error: float
     uncertainty: float
     method: str
+
+    def check_consistency(self) -> None:
+        checks.check_kind(self.rule, Rule, "rule of an item of candidates_")
 
 
 class Selection(NamedTuple):

@@ -6,7 +6,7 @@ import io
 from functools import lru_cache
 from typing import Any
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]
 
 from quadfeat._utils.lazy import cached_property
 
@@ -40,7 +40,7 @@ class Parcel:
         return {"_packed": self._packed}
 
 
-class _LightPickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+class _LightPickler(cloudpickle.CloudPickler):
     """Pickles light maps in place of maps."""
 
     def reducer_override(self, obj: Any) -> Any:

@@ -11,6 +11,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sklearn.utils import gen_even_slices
@@ -146,7 +147,7 @@ class LocalRows(Rows):
         """Return the first table, which comes again with the others."""
 
     @property
-    def dtype(self) -> Any:  # type: ignore[override]
+    def dtype(self) -> Any:
         return self.first().X.dtype
 
     @property
@@ -157,11 +158,11 @@ class LocalRows(Rows):
     def reduce(self, task: Task, combine: Combine, watch: Watch | None = None) -> Any:
         watch = Watch() if watch is None else watch
         state = task.begin(self.first()) if watch.kept is None else task.resumed(watch.kept)
-        watch.begin(self.n_rows, lambda: task.kept(state))
+        watch.begin(self.n_rows, partial(task.kept, state))
         for block in self.blocks(task.rows_per_block(state), watch.n_done, watch.pass_over):
             watch.check_resumed()
             state = task.add(state, block)
-            watch.add(block, lambda: task.kept(state))
+            watch.add(block, partial(task.kept, state))
         watch.check_resumed()
         watch.finish()
         return task.result(state)

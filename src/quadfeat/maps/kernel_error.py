@@ -12,6 +12,7 @@ from scipy import stats
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.maps.quadrature import QuadratureMap
 
@@ -32,6 +33,7 @@ ENOUGH_GROUPS = 60
 ENTRIES_PER_BATCH = 2**22
 
 
+@register
 @dataclass(frozen=True)
 class KernelError:
     """The error of a map on some data, as estimated from pairs of rows.

@@ -13,10 +13,11 @@ from scipy import sparse
 from sklearn.utils import assert_all_finite
 
 from quadfeat._utils import validation as check
-from quadfeat._utils.random import restored
+from quadfeat._utils.random import check_state, restored
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import core
 from quadfeat.engine.core import CompiledMap
+from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel
 from quadfeat.maps.base import FeatureMap, Writer, diagonal, factor, in_units
 from quadfeat.rules.base import Rule
@@ -30,6 +31,7 @@ TRACE = 64
 ESTIMATOR = "QuadratureFeatures"
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class QuadratureMap(FeatureMap):
     """Features whose inner products approximate a kernel.
@@ -54,6 +56,16 @@ class QuadratureMap(FeatureMap):
 
     def __post_init__(self) -> None:
         vars(self)["_compiled"] = {}
+
+    def check_consistency(self) -> None:
+        """Raise an error if kernel and nodes do not fit together; see ``quadfeat.io.register``."""
+        checks.check_kind(self.kernel, Kernel, "kernel of map_")
+        checks.check_kind(self.nodes, Nodes, "nodes of map_")
+        d = check.check_count(self.n_features_in, "number of columns of map_")
+        self.kernel.input_factor(d)
+        self.kernel.nonlinearity, self.kernel.spectrum  # noqa: B018  # they check parameters
+        self.nodes.check_fits(self.kernel, d)
+        checks.check_kind(self.origin, (Origin, type(None)), "origin of map_")
 
     def __getstate__(self) -> dict[str, Any]:
         # Compiled maps are shared with copies, and not worth pickling.
@@ -81,9 +93,7 @@ class QuadratureMap(FeatureMap):
         if not sparse.issparse(X):
             near = self._engine(X.dtype, far=False)
             # The core looks at the entries as it comes to them; nearly always that is all.
-            if near.is_fused and near.write_within(
-                X, out, threads, self._range_of_core(X.dtype)
-            ):
+            if near.is_fused and near.write_within(X, out, threads, self._range_of_core(X.dtype)):
                 return
         self.engine_for(X).write(X, out, threads)
 
@@ -225,6 +235,7 @@ class QuadratureMap(FeatureMap):
         return LightMap(self.kernel, self.origin, self.n_features_in, self.n_columns, _trace(drawn))
 
 
+@register
 @dataclass(frozen=True)
 class Origin:
     """Where nodes come from.
@@ -243,6 +254,13 @@ class Origin:
     before: Any
     after: Any
     reweighted: bool = False
+
+    def check_consistency(self) -> None:
+        """Raise an error if these are no rule and states; see ``quadfeat.io.register``."""
+        checks.check_kind(self.rule, Rule, "rule of map_")
+        check_state(self.before)
+        check_state(self.after)
+        checks.check_flag(self.reweighted, "reweighted of map_")
 
     def draw(self, of: QuadratureMap | LightMap) -> Nodes:
         """Draw the nodes of a map again."""
@@ -275,4 +293,3 @@ def _trace(nodes: Nodes) -> Float64Array:
     """Return numbers that are the same for the same nodes, and hardly for others."""
     projections: Float64Array = nodes.arguments(np.ones((1, nodes.directions.d)))[0]
     return projections[:: -(-len(projections) // TRACE)].copy()
-

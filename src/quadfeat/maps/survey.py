@@ -82,7 +82,7 @@ class Survey(View):
         return Survey(spread, chosen, dtype)
 
     @property
-    def table(self) -> Any:  # type: ignore[override]
+    def table(self) -> Any:
         """The rows of the sample."""
         return self.chosen.rows.astype(self.dtype)
 

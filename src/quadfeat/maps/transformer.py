@@ -122,4 +122,3 @@ def is_fitted(transformer: Any) -> bool:
     except (NotFittedError, TypeError):
         return False
     return True
-

@@ -22,7 +22,7 @@ from quadfeat.io.pickles import VersionedState
 from quadfeat.kernels import Kernel
 from quadfeat.maps.base import FeatureMap
 from quadfeat.maps.transformer import TransformerMap
-from quadfeat.models import parameters
+from quadfeat.models import parameters, saved
 from quadfeat.models.mapping import check_same_names, features_for, kept_map
 from quadfeat.models.reading import Reader, rows_for
 from quadfeat.rules import Rule
@@ -115,6 +115,10 @@ class QuadratureModel(VersionedState):
     def check_fit(self) -> None:
         """Raise an error about what is known only when all rows have been seen."""
 
+    def n_outputs(self, solved: int) -> int:
+        """Return how many outputs a model with so many solved for has to have."""
+        raise NotImplementedError
+
     def reason_against_adding(self) -> str | None:
         """Return why rows cannot be added to others with these parameters, if they cannot."""
         return parameters.reason_against_adding(self)
@@ -155,7 +159,8 @@ class QuadratureModel(VersionedState):
                 f"checkpoint={str(self.checkpoint)!r} has nothing to act on, since "
                 f"{rows.against_checkpoints}: leave it out."
             )
-        checkpoint = Checkpoint(self.checkpoint, parameters.identity(self, rows.n_rows))
+        identity = parameters.identity(self, rows.n_rows)
+        checkpoint = Checkpoint(self.checkpoint, identity, saved.check_state)
         state = checkpoint.load()
         self._take_features(state["features"] if state else None, rows)
         if state and state["map"] != self.map_.fingerprint():
@@ -166,6 +171,7 @@ class QuadratureModel(VersionedState):
         problem = self._problem()
         solver = parameters.solver_for(self, self.map_.n_columns, rows)
         solver.check_rows(rows, problem.penalty)
+        checkpoint.check_state(state, solver.check_state)
         work = Work(checkpoint, state, kept_map(self), verbose=bool(self.verbose))
         self._solution: Any = solver.solve(problem, rows, work)
         self.describe(self._solution)
@@ -354,9 +360,23 @@ class QuadratureModel(VersionedState):
         tags.target_tags.required = True
         return tags
 
+    # Pickles and files.
+
     _needs = ("features_", "_solution", "n_features_in_")
+    saved_attributes: tuple[str, ...] = (
+        "n_features_in_",
+        "feature_names_in_",
+        *LEARNED,
+        "features_",
+    )
+    path_parameters = ("checkpoint",)
 
-    def _upgrade(self, state: dict[str, Any]) -> None:
-        from quadfeat.io.migrations import upgrade_pickle
+    def check_consistency(self) -> None:
+        """Raise an error if what was fitted does not fit together."""
+        if hasattr(self, "features_"):
+            saved.check_model(self)
 
-        upgrade_pickle(state)
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        """Bring the attributes of an older format up to date."""
+        return saved.migrated(attributes, found_format)

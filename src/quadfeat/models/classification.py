@@ -9,13 +9,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from quadfeat._utils.array_api import follows_input, to_numpy
 from quadfeat._utils import validation as check
+from quadfeat._utils.array_api import follows_input, to_numpy
 from quadfeat._utils.available import available_if
 from quadfeat._utils.fitted import on_snapshot
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import is_dask
 from quadfeat.data.rows import Rows
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.models import calibration, parameters
 from quadfeat.models.base import QuadratureModel, can_add_rows
@@ -23,7 +24,7 @@ from quadfeat.models.class_weights import ClassWeights, balanced, check_class_we
 from quadfeat.models.lazy import lazily
 from quadfeat.rules import Rule
 from quadfeat.solvers.base import Solution
-from quadfeat.solvers.summaries import joint_classes
+from quadfeat.solvers.summaries import check_classes, joint_classes
 from quadfeat.solvers.targets import Labels
 
 __all__ = ["QuadratureRidgeClassifier"]
@@ -45,6 +46,7 @@ def can_predict_proba(model: Any) -> bool:
     return True
 
 
+@register(model=True)
 class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     r"""Classification by kernel ridge regression on the classes, in time linear in the rows.
 
@@ -139,6 +141,13 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
             checkpoint=checkpoint,
         )
         self.class_weight = class_weight
+
+    saved_attributes: tuple[str, ...] = (*QuadratureModel.saved_attributes, "classes_")
+
+    def n_outputs(self, solved: int) -> int:
+        """Return how many outputs a model with so many solved for has to have."""
+        check_classes(self.classes_, "classes_")
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def checked_targets(self, y: Any) -> Any:
         """Return labels of classes."""

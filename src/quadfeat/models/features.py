@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -17,8 +17,10 @@ from quadfeat._utils.fitted import changing, on_snapshot, snapshot
 from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array
 from quadfeat.auto.drawing import Drawing
+from quadfeat.auto.selection import Candidate
 from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.rows import ArrayRows, Rows
+from quadfeat.io import checks, register
 from quadfeat.io.pickles import VersionedState
 from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.maps import kernel_error
@@ -31,6 +33,7 @@ from quadfeat.rules.nodes import Nodes
 __all__ = ["QuadratureFeatures", "transform_into"]
 
 
+@register(model=True)
 class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VersionedState):
     r"""Explicit features whose inner products approximate a kernel.
 
@@ -185,9 +188,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
             return rows.columns, rows
         return X, ArrayRows(read_rows(X, None, sample_weight, estimator=self))
 
-    def fit_to(
-        self, columns: Any, view: View, kernel: Kernel | None = None
-    ) -> QuadratureFeatures:
+    def fit_to(self, columns: Any, view: View, kernel: Kernel | None = None) -> QuadratureFeatures:
         """Fit the map to what is known of rows.
 
         Parameters
@@ -432,28 +433,67 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
             and not hasattr(self, "feature_names_in_")
         )
 
-    _needs = ("map_", "n_features_in_")
+    # Pickles and files.
 
-    def _upgrade(self, state: dict[str, Any]) -> None:
-        upgrade(state)
+    _needs = ("nodes_", "kernel_", "rule_", "_states")  # of pickles of format 0
+    saved_attributes = (
+        "n_features_in_",
+        "feature_names_in_",
+        "map_",
+        "candidates_",
+        "why_",
+        "approximation_error_",
+        "n_components_bound_",
+        "_sklearn_output_config",
+    )
+
+    def check_consistency(self) -> None:
+        """Raise an error if what was fitted does not fit together."""
+        if "map_" not in vars(self):
+            return
+        d = check.check_count(self.n_features_in_, "n_features_in_")
+        checks.check_kind(self.map_, QuadratureMap, "map_")
+        expected = self.map_.n_features_in
+        checks.expect(d == expected, f"n_features_in_ is {d}, and map_ is for {expected} columns")
+        checks.check_kind(self.map_.origin, Origin, "origin of map_")
+        checks.check_kind(self.why_, str, "why_")
+        checks.check_kind(self.candidates_, tuple, "candidates_")
+        for candidate in self.candidates_:
+            checks.check_kind(candidate, Candidate, "an item of candidates_")
+        if hasattr(self, "approximation_error_"):  # a map that has grown has none
+            checks.check_kind(self.approximation_error_, KernelError, "approximation_error_")
+        if self.n_components_bound_ is not None:
+            check.check_count(self.n_components_bound_, "n_components_bound_")
+        checks.check_column_names(self)
+
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        """Put the kernel and nodes of older formats into a map."""
+        if found_format >= 3 or "nodes_" not in attributes:
+            return attributes
+        older = dict(attributes)
+        origin = Origin(older.pop("rule_"), *older.pop("_states"), older.pop("_reweighted"))
+        older["map_"] = QuadratureMap(older.pop("kernel_"), older.pop("nodes_"), origin)
+        for name in ("n_components_", "_n_features_out", "_compiled"):
+            older.pop(name, None)
+        return older
 
 
-def upgrade(state: dict[str, Any]) -> None:
-    """Put the kernel and nodes of formats before 3 into a map."""
-    if "nodes_" not in state:
-        return
-    before, after = state.pop("_states")
-    origin = Origin(state.pop("rule_"), before, after, state.pop("_reweighted", False))
-    state["map_"] = QuadratureMap(state.pop("kernel_"), state.pop("nodes_"), origin)
-    for name in ("n_components_", "_n_features_out", "_compiled"):
-        state.pop(name, None)
+@register
+class States(NamedTuple):
+    """The states of a generator before and after a draw, in formats before 3."""
+
+    before: Any
+    after: Any
 
 
 def read_rows(
     X: Any, y: Any, sample_weight: Any, *, part: bool = False, estimator: Any = None
 ) -> Block:
     """Return validated rows of a map, which have no targets."""
-    X = check.check_matrix(X, "X", estimator=QuadratureFeatures() if estimator is None else estimator)
+    X = check.check_matrix(
+        X, "X", estimator=QuadratureFeatures() if estimator is None else estimator
+    )
     sample_weight = to_numpy(sample_weight, "sample_weight")
     weights = None if sample_weight is None else check.check_weights(sample_weight, X, part=part)
     return Block(X, None, weights)

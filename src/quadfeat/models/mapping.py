@@ -178,9 +178,7 @@ def features_for(model: Any, rows: Rows, targets: Targets) -> Any:
         return fit_features(features, rows)
     opening = rows.opening()
     view, outputs = look(opening, partial(Outputs.of, targets), Outputs.merged)
-    sample = opening.each(
-        partial(telling_rows, targets, outputs.summary), RangedSample.merged
-    )
+    sample = opening.each(partial(telling_rows, targets, outputs.summary), RangedSample.merged)
     each = model.lengthscales == "ard"
     features.kernel = learned_kernel(model.kernel, sample, rows.n_columns, each=each)
     # The map of a model has no names of columns, wherever its rows are.

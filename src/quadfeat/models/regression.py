@@ -16,6 +16,7 @@ from quadfeat._utils.fitted import on_snapshot
 from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import is_dask
+from quadfeat.io import checks, register
 from quadfeat.models.base import QuadratureModel, can_add_rows
 from quadfeat.models.lazy import lazily
 from quadfeat.solvers.posterior import ROWS_PER_SOLVE, Posterior
@@ -24,6 +25,7 @@ from quadfeat.solvers.targets import Numbers, Targets
 __all__ = ["QuadratureRidge"]
 
 
+@register(model=True)
 class QuadratureRidge(RegressorMixin, QuadratureModel):
     r"""Kernel ridge regression, or a Gaussian process, in time linear in the number of rows.
 
@@ -144,6 +146,11 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     def targets(self) -> Targets:
         """Return what makes columns of numbers."""
         return Numbers()
+
+    def n_outputs(self, solved: int) -> int:
+        """Return how many outputs a model with so many solved for has to have."""
+        checks.check_flag(self._one_output, "_one_output")
+        return 1 if self._one_output else solved
 
     @available_if(can_add_rows)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuadratureRidge:

@@ -11,6 +11,7 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.random import child
 from quadfeat._utils.validation import Float64Array
 from quadfeat.engine import reference as reference
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.kernels.spectra import IsotropicSpectrum
 from quadfeat.rotations import (
@@ -21,6 +22,7 @@ from quadfeat.rules.base import MOST_REDRAWS, Draw, Group, Rule, equal_weights
 from quadfeat.rules.nodes import Layout, TurnedVertices
 
 
+@register
 class SphericalRadial(Rule):
     r"""Randomly turned vertices of a simplex or orthoplex, with radii and weights that fit.
 

@@ -17,6 +17,7 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.rows import Rows
 from quadfeat.data.watch import Work
+from quadfeat.io import register
 from quadfeat.maps.base import FeatureMap
 from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.summaries import Summary
@@ -25,6 +26,7 @@ from quadfeat.solvers.targets import Targets
 CRITERIA = ("gcv", "loo", "evidence")
 
 
+@register
 @dataclass(frozen=True)
 class Penalty:
     """Which alpha: a number, or the best of some by a criterion."""
@@ -47,6 +49,10 @@ class Penalty:
         if isinstance(alpha, (list, tuple)) or np.ndim(alpha) > 0:
             return cls(None, "gcv", _check_alphas(alpha, "alpha"))
         return cls(check.check_positive(alpha, "alpha"))
+
+    def check_consistency(self) -> None:
+        """Raise an error if this is no penalty; see ``quadfeat.io.register``."""
+        Penalty.of(self.criterion if self.alpha is None else self.alpha, self.alphas)
 
     @property
     def reads_rows_again(self) -> bool:
@@ -129,6 +135,13 @@ class Solution(ABC):
             "solver='normal'."
         )
 
+    @abstractmethod
+    def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
+        """Raise an error unless a model with these columns and classes can have this solution.
+
+        Returns the number of its outputs. For solutions that come from files.
+        """
+
     def predicting(self, temperature: float | None = None) -> Solution:
         """Return what it takes of this to predict."""
         return Coefficients(self.coefficients, self.intercept, temperature)
@@ -141,6 +154,9 @@ class Coefficients(Solution):
     coefficients: Float64Array
     intercept: Float64Array
     temperature: float | None = None
+
+    def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
+        return self.coefficients.shape[1]
 
 
 class Solver(BaseEstimator, ABC):
@@ -180,6 +196,9 @@ class Solver(BaseEstimator, ABC):
             progress.
         """
 
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise an error if what a checkpoint has kept is no state of this solver."""
+
     def check_penalty(self, penalty: Penalty, alpha: Any) -> None:
         """Raise an error if this cannot serve a penalty, which the user gave as ``alpha``."""
         if self.needs_fixed_alpha and penalty.alpha is None:
@@ -202,4 +221,3 @@ class Solver(BaseEstimator, ABC):
                 "alpha='loo' goes over the rows a second time, and X can be iterated over only "
                 "once: use alpha='gcv', or give an object whose __iter__ begins anew."
             )
-

@@ -15,6 +15,7 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.rows import PerBlock, Rows
 from quadfeat.data.watch import Work
+from quadfeat.io import checks, register
 from quadfeat.solvers import conjugate
 from quadfeat.solvers.base import Problem, Solution, Solver
 from quadfeat.solvers.systems import System
@@ -23,6 +24,7 @@ from quadfeat.solvers.targets import Outputs
 MAX_ITER = 500
 
 
+@register
 class ConjugateGradients(Solver):
     """Solve by preconditioned conjugate gradients, with a pass over the rows for each step.
 
@@ -51,6 +53,10 @@ class ConjugateGradients(Solver):
         outputs = rows.reduce(task, Outputs.merged, work.row_watch())
         system = System(rows, problem, outputs.summary)
         return self._iterate(system, problem, rows.dtype, work)
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise an error if this is no state of iterations; see :class:`Solver`."""
+        checks.check_kind(state["iteration"], (conjugate.State, type(None)), "iteration")
 
     def _iterate(
         self, system: System, problem: Problem, dtype: Any, work: Work
@@ -115,6 +121,7 @@ class ConjugateGradients(Solver):
         )
 
 
+@register
 @dataclass(frozen=True)
 class IterativeSolution(Solution):
     """The coefficients that conjugate gradients have found."""
@@ -125,6 +132,26 @@ class IterativeSolution(Solution):
     n_iter: int
     error: float
     classes: Array | None = None
+
+    def check_consistency(self) -> None:
+        """Raise an error if these are no coefficients; see ``quadfeat.io.register``."""
+        name = "coefficients of _solution"
+        n_outputs = checks.n_columns_of(self.coefficients, name)
+        shape = (len(self.coefficients), n_outputs)
+        checks.check_array(self.coefficients, shape, np.float64, name)
+        checks.check_array(self.intercept, shape[1:], np.float64, "intercept of _solution")
+        check.check_positive(self.alpha, "alpha of _solution")
+        check.check_count(self.n_iter, "n_iter of _solution", 0)
+        checks.check_number(self.error, "error of _solution")
+
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        """Add the classes, which formats before 3 kept elsewhere."""
+        return attributes if found_format >= 3 else attributes | {"classes": None}
+
+    def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
+        checks.expect(len(self.coefficients) == n_columns, "_solution is that of another map")
+        return self.coefficients.shape[1]
 
     def reason_against(self, what: str) -> str:
         return (

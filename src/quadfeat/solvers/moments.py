@@ -8,7 +8,7 @@ any order, and their size does not depend on the number of rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import blas
 
-from quadfeat._utils.validation import Array, Float64Array
+from quadfeat._utils.validation import Array, Float64Array, check_count
+from quadfeat.io import UPPER_TRIANGLE, checks, register
 from quadfeat.maps.base import FeatureMap, of_usual_size
 
 # Bytes of the block of features that is multiplied at once, and of rows in it at least and at most:
@@ -52,6 +53,7 @@ DRIFT = 10.0
 LEAST_SPREAD = 2.0
 
 
+@register
 @dataclass(frozen=True)
 class Moments:
     """Second moments of rows.
@@ -69,10 +71,26 @@ class Moments:
         difference to the product of the matrix itself measures how precise the matrix is.
     """
 
-    products: Float64Array
+    products: Float64Array = field(metadata=UPPER_TRIANGLE)
     shift: Float64Array
     n_rows: int
     control: Float64Array
+
+    def check_consistency(self) -> None:
+        checks.check_array(self.shift, (np.size(self.shift),), np.float64, "shift of _solution")
+        checks.expect(self.n_outputs >= 1, "shift of _solution has no entries")
+        width, name = len(self.products), "products of _solution"
+        checks.check_array(self.products, (width, width), np.float64, name)
+        checks.expect(self.products.flags.f_contiguous, f"{name} are not in Fortran order")
+        check_count(self.n_rows, "n_rows of _solution", 0)
+        checks.check_array(self.control, (self.n_components,), np.float64, "control of _solution")
+
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        if found_format < 2:
+            control = control_of(attributes["products"], attributes["shift"])
+            return attributes | {"control": control}
+        return attributes
 
     @classmethod
     def empty(cls, n_components: int, shift: Float64Array) -> Moments:
@@ -343,6 +361,12 @@ def symmetric_product(upper: Float64Array, vector: Float64Array) -> Float64Array
         result[panel] += above.T @ vector[:start]
         result[panel] += corner @ vector[panel] + np.triu(corner, 1).T @ vector[panel]
     return result
+
+
+def control_of(products: Float64Array, shift: Float64Array) -> Float64Array:
+    """Return ``Moments.control`` of products whose rounding error is not known, as if exact."""
+    d = len(products) - len(shift) - 1
+    return symmetric_product(products[:d, :d], probe(d))
 
 
 @lru_cache(maxsize=8)

@@ -14,6 +14,7 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows, Rows, Task
 from quadfeat.data.watch import Work
+from quadfeat.io import checks, register
 from quadfeat.solvers import posterior
 from quadfeat.solvers.base import Penalty, Problem, Solution, Solver
 from quadfeat.solvers.moments import Accumulator, Moments, rows_per_block
@@ -23,6 +24,7 @@ from quadfeat.solvers.summaries import Summary
 GRAM_DTYPES = ("float32", "float64")
 
 
+@register
 class Normal(Solver):
     """Sum up products of features in one pass over the rows, and solve the normal equations.
 
@@ -59,6 +61,13 @@ class Normal(Solver):
                 solution.warn_of_precision(solution.posterior)
         solution.coefficients  # noqa: B018  # errors and warnings belong into fit
         return solution
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise an error if this is no state of summing up; see :class:`Solver`."""
+        check.check_count(state["n_done"], "n_done", 0)
+        check.check_count(state["size"], "size")
+        check.check_choice(state["dtype"], "dtype", GRAM_DTYPES)
+        checks.check_kind(state["summary"], (Summary, type(None)), "summary")
 
     def _summed_up(
         self, problem: Problem, rows: Rows, work: Work, state: Any, dtype: str
@@ -208,6 +217,7 @@ class LeaveOneOut(Task):
         return rows_per_block(self.problem.map.n_columns, np.float64)
 
 
+@register(former_names=["Solution"])
 class NormalSolution(CopiedState, Solution):
     """The coefficients that follow from a summary, computed when they are first asked for."""
 
@@ -228,6 +238,36 @@ class NormalSolution(CopiedState, Solution):
         return cls(summary, ridge, problem.penalty, dtype)
 
     has_posterior = True  # type: ignore[assignment]
+    saved_attributes = ("summary", "problem", "penalty", "dtype", "temperature", "posterior")
+
+    def check_consistency(self) -> None:
+        """Raise an error if parts do not fit together; see ``quadfeat.io.register``."""
+        checks.check_kind(self.summary, Summary, "summary of _solution")
+        checks.check_kind(self.problem, RidgeProblem, "problem of _solution")
+        problems = [self.problem]
+        if "posterior" in vars(self):
+            checks.check_kind(self.posterior, Posterior, "posterior of _solution")
+            problems.append(self.posterior.problem)
+        for problem in problems:
+            checks.expect(
+                problem.moments.products is self.summary.moments.products
+                and np.array_equal(problem.moments.shift, self.summary.moments.shift),
+                "_solution has two summaries",
+            )
+            checks.expect(problem.n_targets == self.problem.n_targets, "_solution has two problems")
+        checks.check_kind(self.penalty, Penalty, "penalty of _solution")
+        check.check_choice(self.dtype, "dtype of _solution", GRAM_DTYPES)
+        if self.temperature is not None:
+            check.check_positive(self.temperature, "temperature of _solution")
+
+    def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
+        summary = self.summary
+        checks.expect(summary.moments.n_components == n_columns, "_solution is that of another map")
+        checks.expect((summary.classes is None) == (classes is None), "classes_ do not fit")
+        if summary.rows is not None and summary.classes is not None and classes is not None:
+            checks.expect(np.array_equal(summary.classes, classes), "classes_ do not fit")
+            checks.expect(summary.rows.rows.shape[1] == d + 1, "rows have other columns")
+        return self.problem.n_targets
 
     @cached_property
     def summary(self) -> Summary:  # type: ignore[override]
