@@ -214,6 +214,7 @@ class QuadratureModel(VersionedState):
             if is_first:
                 draft.declare(declared)
             rows = draft.weighted(ArrayRows(Reader(draft)(X, y, sample_weight)))
+            assert rows.whole is not None
             if is_first:
                 draft._take_features(None, rows)
             else:
@@ -279,7 +280,7 @@ class QuadratureModel(VersionedState):
         if own is None:
             found: FeatureMap = self._transformer_map
             return found
-        return own.with_jobs(self.features_.n_jobs)  # type: ignore[no-any-return]
+        return own.with_jobs(self.features_.n_jobs)
 
     def _rows(self, X: Any) -> Any:
         """Return validated rows to predict."""

@@ -472,7 +472,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         if found_format >= 3 or "nodes_" not in attributes:
             return attributes
         older = dict(attributes)
-        origin = Origin(older.pop("rule_"), *older.pop("_states"), older.pop("_reweighted"))
+        before, after = older.pop("_states")
+        origin = Origin(older.pop("rule_"), before, after, older.pop("_reweighted"))
         older["map_"] = QuadratureMap(older.pop("kernel_"), older.pop("nodes_"), origin)
         for name in ("n_components_", "_n_features_out", "_compiled"):
             older.pop(name, None)
