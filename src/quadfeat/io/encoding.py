@@ -175,7 +175,8 @@ class Decoder:
         entry = registered_as(tree["type"])
         attributes = {name: self.decode(item) for name, item in tree["attributes"].items()}
         if self._format == 1:  # which wrote paths
-            attributes |= {name: None for name in entry.declared("path") if name in attributes}
+            paths = entry.declared("path_parameters")
+            attributes |= {name: None for name in paths if name in attributes}
         return entry.build(migrated(entry.kind, attributes, self._format))
 
     def _decode_scalar(self, tree: dict[str, Any]) -> Any:

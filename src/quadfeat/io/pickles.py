@@ -37,6 +37,7 @@ class VersionedState(BaseEstimator):
         name = type(self).__name__
         if not isinstance(found, int) or not 0 <= found <= FORMAT:
             raise ValueError(_unknown(name, found, version))
+        state = migrated(type(self), state, found)
         if found == 0 and self._needs and self._needs[0] in state:
             missing = [needed for needed in self._needs if needed not in state]
             if missing:
@@ -44,7 +45,7 @@ class VersionedState(BaseEstimator):
                     f"this {name} was pickled by an early version of quadfeat and has no "
                     f"{', '.join(missing)}: fit it again."
                 )
-        super().__setstate__(migrated(type(self), state, found))
+        super().__setstate__(state)
 
 
 def _unknown(name: str, found: Any, version: Any) -> str:

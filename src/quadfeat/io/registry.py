@@ -21,12 +21,15 @@ Class = TypeVar("Class", bound=type)
 # Metadata of a dataclass field: a square matrix of which only the upper triangle counts.
 UPPER_TRIANGLE = {"quadfeat.io": "upper triangle"}
 
+# Class attributes that list names.
+DECLARATIONS = ("saved_attributes", "unsaved_attributes", "path_parameters")
+
 # Types that a file writes itself, whose names no class can have.
 PLAIN_TYPES = frozenset(
-    (
-        *("array", "triangle", "objects", "float", "scalar", "tuple", "dict", "path"),
-        *("Generator", "RandomState"),
-    )
+    {
+        *{"array", "triangle", "objects", "Generator", "RandomState"},  # of NumPy
+        *{"float", "scalar", "tuple", "dict", "path"},
+    }
 )
 
 
@@ -69,12 +72,13 @@ class Registration:
     @property
     def allowed(self) -> tuple[str, ...]:
         """The attributes that an object of the class may have."""
-        return self.required if self.is_record else self.required + self.declared("saved")
+        return (
+            self.required if self.is_record else self.required + self.declared("saved_attributes")
+        )
 
     def declared(self, what: str) -> tuple[str, ...]:
-        """Return the names that the class lists as ``saved_attributes`` and the like."""
-        suffix = "parameters" if what == "path" else "attributes"
-        return tuple(getattr(self.kind, f"{what}_{suffix}", ()))
+        """Return the names that the class lists: its ``saved_attributes`` and the like."""
+        return tuple(getattr(self.kind, what, ()))
 
     @property
     def triangles(self) -> tuple[str, ...]:
@@ -90,7 +94,7 @@ class Registration:
         if self.is_record:
             return {name: getattr(thing, name) for name in self.required}
         held = dict(vars(thing))  # another thread may be computing one of them
-        dropped, paths = self.declared("unsaved"), self.declared("path")
+        dropped, paths = self.declared("unsaved_attributes"), self.declared("path_parameters")
         return {
             name: None if name in paths else value
             for name, value in held.items()
@@ -102,7 +106,7 @@ class Registration:
         if not set(self.required) <= set(attributes) <= set(self.allowed):
             what = "fields" if self.is_record else "attributes"
             raise ValueError(f"{self.name} has the {what} {sorted(attributes)}")
-        for name in self.declared("path"):
+        for name in self.declared("path_parameters"):
             if attributes.get(name) is not None:
                 raise ValueError(f"{name} names a path")
         if self.is_record:
@@ -255,7 +259,7 @@ def model_names() -> list[str]:
 
 def _check_declaration(entry: Registration) -> None:
     kind = entry.kind
-    for what in ("saved_attributes", "unsaved_attributes", "path_parameters"):
+    for what in DECLARATIONS:
         names = getattr(kind, what, ())
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise TypeError(f"{what} of {kind.__name__} is {names!r}: give a tuple of strings.")
