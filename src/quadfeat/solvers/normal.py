@@ -237,7 +237,7 @@ class NormalSolution(CopiedState, Solution):
         ridge = RidgeProblem(summary.moments, problem.intercept, transform)
         return cls(summary, ridge, problem.penalty, dtype)
 
-    has_posterior = True  # type: ignore[assignment]
+    has_posterior = True
     saved_attributes = ("summary", "problem", "penalty", "dtype", "temperature", "posterior")
 
     def check_consistency(self) -> None:
@@ -270,12 +270,12 @@ class NormalSolution(CopiedState, Solution):
         return self.problem.n_targets
 
     @cached_property
-    def summary(self) -> Summary:  # type: ignore[override]
+    def summary(self) -> Summary:
         """All that is kept of the rows."""
         raise AttributeError("summary")  # set by __init__
 
     @cached_property
-    def posterior(self) -> Posterior:  # type: ignore[override]
+    def posterior(self) -> Posterior:
         """The coefficients and what is known about them."""
         found = self.solve()
         self.warn_of_precision(found)
