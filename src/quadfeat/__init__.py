@@ -6,9 +6,9 @@ from quadfeat import _aliases, bounds, kernels, rotations, rules
 from quadfeat.data.blocks import ParquetBlocks
 from quadfeat.engine.core import show_config
 from quadfeat.io.persistence import load, save
-from quadfeat.maps.growth import grow
 from quadfeat.maps.kernel_error import KernelError
 from quadfeat.models.features import QuadratureFeatures, transform_into
+from quadfeat.models.growth import grow
 from quadfeat.models.ridge import QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.solvers.posterior import AlphaPath
 

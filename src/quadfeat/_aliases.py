@@ -26,7 +26,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "quadfeat.conjugate": ("quadfeat.solvers.conjugate",),
     "quadfeat.distributed": ("quadfeat.data.distributed",),
     "quadfeat.features": ("quadfeat.models.features", "quadfeat.rules"),
-    "quadfeat.growth": ("quadfeat.maps.growth",),
+    "quadfeat.growth": ("quadfeat.models.growth", "quadfeat.maps.growth"),
     "quadfeat.lengthscales": ("quadfeat.solvers.lengthscales",),
     "quadfeat.moments": ("quadfeat.solvers.moments",),
     "quadfeat.nodes": ("quadfeat.rules.nodes",),

@@ -9,7 +9,7 @@ import numpy as np
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.engine import reference as reference
+from quadfeat.engine import reference
 from quadfeat.rotations.base import DrawnMatrices, Rotation, random_signs
 from quadfeat.rotations.haar import Haar
 
@@ -49,6 +49,9 @@ class Butterfly(Rotation):
     >>> bool(np.isclose(turned @ turned, 6.0)), bool(np.allclose(turned, x @ drawn.dense()[0]))
     (True, True)
     """
+
+    is_fast = True
+    is_uniform = True
 
     def __init__(self, rounds: int = 3) -> None:
         self.rounds = rounds

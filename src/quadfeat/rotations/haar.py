@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.engine import reference as reference
 from quadfeat.rotations.base import DrawnMatrices, Rotation
 
 
@@ -24,6 +23,8 @@ class Haar(Rotation):
     >>> bool(np.allclose(Q @ Q.T, np.eye(5)))
     True
     """
+
+    is_uniform = True
 
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
         q, r = np.linalg.qr(rng.standard_normal((count, d, d)))

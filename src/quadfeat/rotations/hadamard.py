@@ -9,7 +9,7 @@ import numpy as np
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array
-from quadfeat.engine import reference as reference
+from quadfeat.engine import reference
 from quadfeat.rotations.base import DrawnMatrices, Rotation, power_of_two, random_signs
 
 
@@ -32,6 +32,8 @@ class Hadamard(Rotation):
     >>> Hadamard().draw(5, np.random.default_rng(0)).dense().shape
     (1, 8, 8)
     """
+
+    is_fast = True
 
     def __init__(self, rounds: int = 3) -> None:
         self.rounds = rounds

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.engine import reference as reference
 from quadfeat.rotations.base import DrawnMatrices, Rotation
 
 
@@ -27,6 +26,8 @@ class Householder(Rotation):
     >>> bool(np.allclose(Q @ Q.T, np.eye(5)))
     True
     """
+
+    is_uniform = True
 
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
         # Row k holds a Gaussian vector in the coordinates from k on.

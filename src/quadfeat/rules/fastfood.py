@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.engine import reference as reference
+from quadfeat.engine import reference
 from quadfeat.kernels import Kernel
 from quadfeat.rotations import (
     DrawnMatrices,
@@ -49,8 +49,11 @@ class Fastfood(Rule):
     def nodes_per_block(self, d: int) -> int:
         return power_of_two(d)
 
-    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
-        spectrum = self._isotropic_spectrum(kernel)
+    def is_fast(self, d: int) -> bool:
+        return True
+
+    def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        spectrum = self.isotropic_spectrum(kernel)
         p, n_nodes = power_of_two(d), layout.n_nodes
         shape = (math.ceil(n_nodes / p), p)
         gaussian = rng.standard_normal(shape)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from quadfeat._utils import validation as check
-from quadfeat.engine import reference as reference
 from quadfeat.kernels import Kernel
 from quadfeat.rules.base import Draw, Rule, equally_weighted
 from quadfeat.rules.nodes import Layout
@@ -40,12 +39,12 @@ class GaussHermite(Rule):
         self.degree = degree
         self.reflect = reflect
 
-    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+    def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         degree = check.check_count(self.degree, "degree", minimum=2)
         if degree > 128:
             raise ValueError(f"degree={degree} is not valid: give at most 128, which is plenty.")
-        spectrum = self._isotropic_spectrum(kernel)
+        spectrum = self.isotropic_spectrum(kernel)
         grid, weights = np.polynomial.hermite_e.hermegauss(degree)
         normals = rng.choice(grid, size=(layout.n_nodes, d), p=weights / weights.sum())
         mixing = rng.random((layout.n_nodes, spectrum.n_mixing))
-        return equally_weighted(spectrum.spread(normals, mixing), self._groups(layout))
+        return equally_weighted(spectrum.spread(normals, mixing), self.groups(layout))

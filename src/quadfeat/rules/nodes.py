@@ -10,7 +10,7 @@ import numpy as np
 
 from quadfeat._utils.lazy import CopiedState, cached_property
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.engine import reference as reference
+from quadfeat.engine import reference
 from quadfeat.kernels import Kernel
 from quadfeat.rotations import DrawnMatrices, pad
 
