@@ -87,15 +87,13 @@ class Nonlinearity(ABC):
     def single_column(self, t: Array, phase: float) -> Array:
         """Return a column ``g`` that stands for all columns of a node.
 
-        With a uniformly random ``phase`` from 0 to 2 pi, the mean of ``2 g(t) g(u)`` has to be
-        ``phi(t) . phi(u)``. Only a nonlinearity with two columns a node needs a definition.
+        With a uniformly random ``phase`` from 0 to 2 pi, the mean of ``2 g(t) g(u)`` is
+        ``phi(t) . phi(u)``.
         """
         if self.columns_per_node == 1:
             return self(t)
-        raise NotImplementedError(
-            f"{type(self).__name__} has {self.columns_per_node} columns a node and does not define "
-            "single_column(t, phase), which an odd number of columns needs: use an even one."
-        )
+        first, second = self.columns(t)
+        return first * t.dtype.type(np.cos(phase)) - second * t.dtype.type(np.sin(phase))
 
     @abstractmethod
     def largest(self, bound: float) -> float:

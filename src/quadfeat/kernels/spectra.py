@@ -148,7 +148,9 @@ class IsotropicSpectrum(Spectrum):
 
     def spread(self, normals: Float64Array, mixing_uniforms: Float64Array) -> Float64Array:
         """Multiply standard normal points, shape (n, d), by drawn values of ``sqrt(s)``."""
-        frequencies = normals * np.sqrt(self.mixing(mixing_uniforms))[:, None]
+        # A finite length, so that its product with 0 is 0.
+        scales = np.sqrt(np.minimum(self.mixing(mixing_uniforms), np.finfo(np.float64).max))
+        frequencies = normals * scales[:, None]
         return np.clip(frequencies, -LONGEST_FREQUENCY, LONGEST_FREQUENCY)
 
 
