@@ -7,7 +7,7 @@ to 1 estimates :math:`k(r) - 1` by the mean of
 
 over its nodes. In a block the directions ``z`` are a randomly turned simplex or orthoplex, so any
 two of them have the same inner product ``c`` (``-1/d`` or 0). With Gegenbauer polynomials
-:math:`p_l`, orthonormal for the law of ``s`` on the sphere, and
+:math:`p_l`, orthonormal for the distribution of ``s`` on the sphere, and
 :math:`a_l(\rho) = E_s[h(\rho, s) p_l(s)]`, the addition theorem gives for nodes ``i``, ``j``
 
 .. math::

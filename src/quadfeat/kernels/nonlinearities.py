@@ -161,7 +161,7 @@ class Pointwise(Nonlinearity):
     """A function given by the user.
 
     Whether it is even or odd is found by probing it; a wrong guess could only cost accuracy,
-    never unbiasedness, because a node and its reflection have the same law.
+    never unbiasedness, because a node and its reflection have the same distribution.
     """
 
     function: Callable[[Any], Any]

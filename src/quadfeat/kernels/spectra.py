@@ -135,7 +135,7 @@ class IsotropicSpectrum(Spectrum):
         return bool(np.isfinite(self.moment(d, tilt)) and np.isfinite(self.moment(d, -tilt)))
 
     def radii(self, uniforms: Float64Array, d: int, tilt: float = 0.0) -> Float64Array:
-        """Map uniforms of shape (n, ``n_radial``) to radii of the tilted law, shape (n,)."""
+        """Map uniforms of shape (n, ``n_radial``) to tilted radii, shape (n,)."""
         chi_squared = 2.0 * special.gammaincinv(d / 2 + tilt, open_interval(uniforms[:, 0]))
         radii = np.sqrt(chi_squared * self.mixing(uniforms[:, 1:], tilt))
         return np.minimum(radii, LONGEST_FREQUENCY)
@@ -169,10 +169,10 @@ class NormalSpectrum(IsotropicSpectrum):
 
 @dataclass(frozen=True)
 class StudentSpectrum(IsotropicSpectrum):
-    """The multivariate Student law with ``2 nu`` degrees of freedom: the Matern kernels.
+    """The multivariate Student distribution with ``2 nu`` degrees of freedom: the Matern kernels.
 
     Here ``s = nu / G`` with ``G ~ Gamma(nu)``, so ``rho^2 / (2 nu)`` is a ratio of two Gamma
-    variables, a beta prime law whose inverse distribution function takes a single uniform.
+    variables, a beta prime distribution whose inverse distribution function takes a single uniform.
     """
 
     nu: float

@@ -149,7 +149,7 @@ class Gaussian(GammaKernel, SeparationKernel):
 class Laplacian(SeparationKernel):
     r"""The Laplacian kernel in the L1 norm, ``exp(-gamma |x - y|_1)``.
 
-    Its frequencies have independent Cauchy coordinates. That law is not the same in all
+    Its frequencies have independent Cauchy coordinates. That distribution is not the same in all
     directions, so rules that rotate cannot serve it; ``MonteCarlo`` and ``QuasiMonteCarlo`` can.
 
     Parameters
@@ -220,7 +220,7 @@ class Matern(LengthScaleKernel, SeparationKernel):
         k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} (\sqrt{2\nu}\, r)^\nu K_\nu(\sqrt{2\nu}\, r),
         \qquad r = |x - y| / \ell
 
-    Its frequencies follow a Student law with ``2 nu`` degrees of freedom, which has second
+    Its frequencies follow a Student distribution with ``2 nu`` degrees of freedom, which has second
     moments only for ``nu > 1``: below that, degree-3 rules cannot serve it.
 
     Parameters
@@ -348,7 +348,7 @@ class RationalQuadratic(LengthScaleKernel, SeparationKernel):
 
     .. math:: k(x, y) = \left(1 + \frac{|x - y|^2}{2 \alpha \ell^2}\right)^{-\alpha}
 
-    A mixture of Gaussian kernels over a Gamma law of inverse squared widths.
+    A mixture of Gaussian kernels over a Gamma distribution of inverse squared widths.
 
     Parameters
     ----------

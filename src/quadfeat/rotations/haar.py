@@ -11,9 +11,10 @@ from quadfeat.rotations.base import DrawnMatrices, Rotation
 
 
 class Haar(Rotation):
-    """The uniform law on all orthogonal matrices, by QR of a Gaussian matrix.
+    """The uniform distribution on all orthogonal matrices, by QR of a Gaussian matrix.
 
-    The signs of the diagonal of ``R`` are put into ``Q``; without that the law is not uniform.
+    The signs of the diagonal of ``R`` are put into ``Q``; without
+    that, the distribution is not uniform.
 
     Examples
     --------

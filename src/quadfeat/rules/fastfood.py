@@ -25,7 +25,7 @@ class Fastfood(Rule):
 
     In each block, :math:`H G \Pi H B` with random signs ``B``, a permutation and Gaussian diagonal
     ``G`` on input padded to a power of two; rows are brought to independent radii. Each single node
-    has exactly the right law, so the estimate is unbiased; the nodes of a block are
+    has exactly the right distribution, so the estimate is unbiased; the nodes of a block are
     dependent but not orthogonal, so its error is about that of ``MonteCarlo``.
     ``O(d)`` state and ``O(d log d)`` time for ``d`` nodes.
 

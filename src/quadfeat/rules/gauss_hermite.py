@@ -14,7 +14,7 @@ class GaussHermite(Rule):
     r"""Points of a product Gauss-Hermite grid, drawn by their weights and then weighted equally.
 
     The subsampled dense grid of Dao, De Sa and Re. Each coordinate of a node is one of ``degree``
-    Gauss-Hermite nodes, so the law of a coordinate has the moments of a Gaussian up to order
+    Gauss-Hermite nodes, so its distribution has the moments of a Gaussian up to order
     ``2 degree - 1`` only: biased where the kernel is narrow. Far out, where the Gaussian kernel is
     0.0111, ``make bias`` found a bias of -1.0011 for degree 2, -0.4966 for degree 4 and -0.0097
     for degree 8 (d = 4, difference along an axis).

@@ -24,8 +24,8 @@ from quadfeat.rules.radial import RadialProblem, RadialRule, as_radial_rule
 class SphericalRadial(Rule):
     r"""Randomly turned vertices of a simplex or orthoplex, with radii and weights that fit.
 
-    In ``d`` dimensions and with :math:`m_t = E[\rho^{2t}]` of the kernel's radial law (for Gaussian
-    weight :math:`\rho \sim \chi(d)`), ``M`` nodes have
+    In ``d`` dimensions and with :math:`m_t = E[\rho^{2t}]` of the lengths of the kernel's
+    frequencies (for Gaussian ones :math:`\rho \sim \chi(d)`), ``M`` nodes have
 
     ============ ============================== ============================ =======================
     tilt         radius                         weight                       origin
@@ -80,8 +80,8 @@ class SphericalRadial(Rule):
     radii : {"independent", "stratified", "shared", "constant"}, default="independent"
         A radius of its own for each node; one from each of ``M`` equally likely slices, in random
         order, which makes the origin weight tiny; one for each block; or, as in ROM, the root mean
-        square :math:`\sqrt{d+2t}` of the chi law for all nodes (biased; kernels that are scale
-        mixtures, such as Matern, still draw the scale).
+        square :math:`\sqrt{d+2t}` of the chi distribution for all nodes (biased; kernels that are
+        scale mixtures, such as Matern, still draw the scale).
     origin : {"resample", "signed", "renormalise", "match"}, default="resample"
         What to do with ``omega_0``, which may be negative. ``"resample"`` draws all radii again
         until it is not, and gives it a column (none where ``phi(0) = 0``). ``"signed"`` leaves
