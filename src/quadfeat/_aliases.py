@@ -37,11 +37,16 @@ MOVED: dict[str, tuple[str, ...]] = {
     "quadfeat.reweighting": ("quadfeat.maps.reweighting",),
     "quadfeat.ridge": ("quadfeat.models",),
     "quadfeat.sampling": ("quadfeat.data.sampling",),
-    "quadfeat.selection": ("quadfeat.auto.selection",),
+    "quadfeat.selection": (
+        "quadfeat.auto.selection",
+        "quadfeat.auto.sample",
+        "quadfeat.auto.closed_forms",
+        "quadfeat.auto.trials",
+    ),
     "quadfeat.spectra": ("quadfeat.kernels.spectra",),
     "quadfeat.summaries": ("quadfeat.solvers.summaries",),
     "quadfeat.systems": ("quadfeat.solvers.systems",),
-    "quadfeat.variance": ("quadfeat.auto.variance",),
+    "quadfeat.variance": ("quadfeat.auto.variance", "quadfeat.rules.radial"),
 }
 
 # Classes that have other names now.

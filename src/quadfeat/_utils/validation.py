@@ -84,12 +84,6 @@ def check_weights(sample_weight: Any, X: Any, *, part: bool = False) -> Float64A
     return weights
 
 
-def check_kind(value: Any, name: str, kind: type[Any], wanted: str) -> None:
-    """Raise an error if an argument is not of a class, of which ``wanted`` describes an object."""
-    if not isinstance(value, kind):
-        raise TypeError(f"{name}={value!r} is not valid: give {wanted}.")
-
-
 def check_any_weight(weight: float) -> None:
     """Complain if no row has a weight: neither the sum of weights nor the largest is positive."""
     if not weight > 0:
@@ -168,6 +162,15 @@ def object_or_name(
         f"{name}={value!r} is not valid: give an object such as {example!r} from "
         f"{type(example).__module__}, or one of {', '.join(map(repr, named))}."
     )
+
+
+def check_kind(
+    value: Any, kind: type[Kind], message: str, error: type[Exception] = TypeError
+) -> Kind:
+    """Return ``value`` if it is of the ``kind``; raise an ``error`` with the message otherwise."""
+    if isinstance(value, kind):
+        return value
+    raise error(message)
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:

@@ -13,8 +13,11 @@ from sklearn.base import clone
 from quadfeat._utils import validation as check
 from quadfeat._utils.random import child
 from quadfeat.auto import budget
-from quadfeat.auto.selection import EVALUATIONS, N_ROWS, Candidate, Sample, Selection, choose
+from quadfeat.auto.candidates import Candidate
+from quadfeat.auto.sample import N_ROWS, Sample
+from quadfeat.auto.selection import Selection, choose
 from quadfeat.kernels import Kernel
+from quadfeat.kernels.base import EVALUATIONS
 from quadfeat.maps import kernel_error
 from quadfeat.maps.kernel_error import KernelError
 from quadfeat.maps.quadrature import Origin, QuadratureMap

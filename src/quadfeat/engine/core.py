@@ -12,7 +12,7 @@ import platform
 import warnings
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
@@ -22,9 +22,10 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.kernels import Kernel
-from quadfeat.kernels.nonlinearities import Fourier, Ramp
-from quadfeat.rules.nodes import Nodes
+
+if TYPE_CHECKING:
+    from quadfeat.kernels import Kernel
+    from quadfeat.rules.nodes import Nodes
 
 try:
     from quadfeat.engine import _native
@@ -55,9 +56,6 @@ FARTHEST_VALUE = {
 
 # How the native core computes the inner products of rows and nodes, if it does.
 Product = Literal["structured", "dense", "given"]
-
-# Names of the native core for powers of the ramp.
-RAMPS = ("step", "ramp", "squared_ramp")
 
 # Factors of the input beyond this, or below its inverse, may overflow float32.
 SMALLEST_FACTOR = 1e-30
@@ -148,7 +146,7 @@ def _count_processors(allowed: int, wanted: str | None) -> int:
 
 def farthest(kernel: Kernel, dtype: Any) -> float:
     """Return how large the native core's arguments may be."""
-    limits = FARTHEST_ANGLE if isinstance(kernel.nonlinearity, Fourier) else FARTHEST_VALUE
+    limits = FARTHEST_ANGLE if kernel.nonlinearity.is_periodic else FARTHEST_VALUE
     return limits[np.dtype(dtype).name]
 
 
@@ -228,7 +226,7 @@ def _compile_native(nodes: Nodes, kernel: Kernel, factors: Float64Array, dtype: 
     d = nodes.directions.d
     structured = nodes.directions.structure() is not None and d > DENSE_UP_TO
     in_core = structured or d <= TILES_UP_TO
-    if in_core and isinstance(kernel.nonlinearity, (Fourier, Ramp)):
+    if in_core and kernel.nonlinearity.native_name is not None:
         product: Product = "structured" if structured else "dense"
         return FusedMap(native_map(nodes, kernel, dtype, product, factors))
     return BatchedMap(nodes, kernel, factors, dtype, structured=structured)
@@ -328,7 +326,7 @@ class BatchedMap(CompiledMap):
         else:
             self.matrix = (nodes.frequencies() * factors).T.astype(dtype)
         self.features = None
-        if isinstance(kernel.nonlinearity, (Fourier, Ramp)):
+        if kernel.nonlinearity.native_name is not None:
             self.features = native_map(nodes, kernel, dtype, "given")
 
     def write(self, X: Any, out: Array, n_threads: int) -> None:
@@ -399,10 +397,10 @@ def native_map(
         }
     else:
         phi = kernel.nonlinearity
-        if isinstance(phi, Fourier):
+        if phi.is_periodic:
             radii = radii / np.pi  # the core takes angles in half turns
         parts |= {
-            "phi": "fourier" if isinstance(phi, Fourier) else RAMPS[phi.homogeneity or 0],
+            "phi": phi.native_name,
             "amplitudes": nodes.amplitudes(kernel),
             "reflected": nodes.reflected,
             "last_is_single": nodes.last_is_single,

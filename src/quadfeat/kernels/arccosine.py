@@ -65,11 +65,11 @@ class ArcCosine(LengthScaleKernel):
     def spectrum(self) -> Spectrum:
         return NormalSpectrum()
 
-    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+    def gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         x_norms, y_norms, cosine = norms_and_cosines(X, Y, same)
         return self._value(x_norms[:, None], y_norms, cosine)
 
-    def _pairs(self, X: Float64Array, Y: Float64Array) -> Float64Array:
+    def pair_values(self, X: Float64Array, Y: Float64Array) -> Float64Array:
         return self._value(*pairwise_norms_and_cosines(X, Y))
 
     def _value(

@@ -1,19 +1,14 @@
-"""More features later: a map that keeps the nodes of an earlier one."""
+"""More nodes behind those that a rule has drawn."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
-from sklearn.base import clone
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.random import restored
 from quadfeat.kernels import Kernel
-from quadfeat.maps.quadrature import Origin, QuadratureMap
-from quadfeat.rules import MOST_REDRAWS, QuasiMonteCarlo, Rule
-from quadfeat.rules.nodes import Layout, Nodes
+from quadfeat.maps.quadrature import QuadratureMap
+from quadfeat.rules import Layout, Nodes, Rule
 
 
 def grown(features: QuadratureMap, n_components: int) -> QuadratureMap:
@@ -22,28 +17,23 @@ def grown(features: QuadratureMap, n_components: int) -> QuadratureMap:
     assert origin is not None
     rule = origin.rule
     layout = Layout.of(n_components, kernel, origin=nodes.has_origin_column, reflect=rule.reflect)
-    obstacle = _obstacle(features, origin, layout)
-    if obstacle is not None:
-        raise ValueError(f"a map of {check.one_line(rule)} cannot grow: {obstacle}")
-    if isinstance(rule, QuasiMonteCarlo):
-        # A longer piece of the same sequence begins with the shorter one.
-        rng = restored(origin.before)
-        larger = rule.draw(nodes.directions.d, n_components, kernel, rng)
+    if origin.reweighted:
+        obstacle = "its weights were fitted to its nodes: fit a larger one, or use reweight=False."
     else:
-        rng = restored(origin.after)
-        larger = _extended(nodes, rule, layout, n_components, kernel, rng)
+        obstacle = _obstacle(nodes, layout, kernel, rule)
+    if obstacle:
+        raise ValueError(f"a map of {check.one_line(rule)} cannot grow: {obstacle}")
+    rng = restored(origin.before if rule.grows_from_start else origin.after)
+    larger = rule.grown(nodes, n_components, kernel, rng)
     return QuadratureMap(kernel, larger, replace(origin, after=rng.bit_generator.state))
 
 
-def _obstacle(features: QuadratureMap, origin: Origin, layout: Layout) -> str | None:
-    """Return why nodes cannot be added, if they cannot."""
-    nodes, rule = features.nodes, origin.rule
-    if origin.reweighted:
-        return "its weights were fitted to its nodes: fit a larger one, or use reweight=False."
+def _obstacle(nodes: Nodes, layout: Layout, kernel: Kernel, rule: Rule) -> str:
+    """Return why nodes cannot be added, or an empty string if they can."""
     reason = rule.obstacle_to_growth()
     if reason is not None:
         return reason
-    if rule.has_origin(features.kernel) and not nodes.has_origin_column:
+    if rule.has_origin(kernel) and not nodes.has_origin_column:
         return "a single column has left no room for the origin's: fit one with more columns."
     per_block = rule.nodes_per_block(nodes.directions.d)
     n_nodes = len(nodes.radii)
@@ -57,40 +47,4 @@ def _obstacle(features: QuadratureMap, origin: Origin, layout: Layout) -> str | 
             f"with {layout.n_nodes} nodes there would be a remainder, whose weight depends on "
             f"their number: give whole blocks of {per_block}, or use remainder=1.0."
         )
-    return None
-
-
-def _extended(
-    nodes: Nodes,
-    rule: Rule,
-    layout: Layout,
-    n_components: int,
-    kernel: Kernel,
-    rng: np.random.Generator,
-) -> Nodes:
-    """Return nodes with others drawn by the same rule behind them."""
-    d = nodes.directions.d
-    old_columns = nodes.n_columns(kernel) - nodes.has_origin_column
-    new_columns = n_components - old_columns - nodes.has_origin_column
-    share = len(nodes.radii) / layout.n_nodes
-    # What is left for the origin is known only when all nodes are there.
-    further: dict[str, Any] = {"origin": "signed"} if nodes.has_origin_column else {}
-    other_rule = clone(rule).set_params(**further)
-    for _ in range(MOST_REDRAWS):
-        others = other_rule.draw(d, new_columns, kernel, rng)
-        origin_weight = nodes.origin_weight * share + others.origin_weight * (1.0 - share)
-        if not nodes.has_origin_column or origin_weight >= 0:
-            break
-    else:
-        raise RuntimeError(
-            f"{check.one_line(rule)} found no radii with an origin weight >= 0 in {MOST_REDRAWS} "
-            "draws: use origin='signed'."
-        )
-    return replace(
-        others,
-        directions=nodes.directions.followed_by(others.directions),
-        radii=np.concatenate([nodes.radii, others.radii]),
-        weights=np.concatenate([nodes.weights * share, others.weights * (1.0 - share)]),
-        origin_weight=origin_weight,
-        has_origin_column=nodes.has_origin_column,
-    )
+    return ""

@@ -16,8 +16,8 @@ from quadfeat._utils.array_api import follows_input, to_numpy
 from quadfeat._utils.fitted import changing, on_snapshot, snapshot
 from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array
+from quadfeat.auto import Candidate
 from quadfeat.auto.drawing import Drawing
-from quadfeat.auto.selection import Candidate
 from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.rows import ArrayRows, Rows
 from quadfeat.io import checks, register
@@ -532,7 +532,11 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
     >>> Z is buffer
     True
     """
-    check.check_kind(features, "features", QuadratureFeatures, "a fitted QuadratureFeatures")
+    check.check_kind(
+        features,
+        QuadratureFeatures,
+        f"features={features!r} is not valid: give a fitted QuadratureFeatures.",
+    )
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out is a {type(out).__name__}: give a numpy.ndarray.")
     features = snapshot(features)

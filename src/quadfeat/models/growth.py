@@ -1,4 +1,4 @@
-"""More features later: a fitted map that keeps the nodes of an earlier one."""
+"""More features later: a map that keeps the nodes of an earlier one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ def grow(features: QuadratureFeatures, n_components: int) -> QuadratureFeatures:
     >>> bool(np.allclose(large.transform(X)[:, :64], small.transform(X) / 2))
     True
     """
-    check.check_kind(features, "features", QuadratureFeatures, "a fitted QuadratureFeatures")
+    check.check_kind(
+        features,
+        QuadratureFeatures,
+        f"features={features!r} is not valid: give a fitted QuadratureFeatures.",
+    )
     check_is_fitted(features)
     n_components = check.check_count(n_components, "n_components")
     before = features.n_components_

@@ -52,6 +52,9 @@ class Butterfly(Rotation):
     (True, True)
     """
 
+    is_fast = True
+    is_uniform = True
+
     def __init__(self, rounds: int = 3) -> None:
         self.rounds = rounds
 

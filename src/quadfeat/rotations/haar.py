@@ -14,9 +14,10 @@ from quadfeat.rotations.base import DrawnMatrices, Rotation
 
 @register
 class Haar(Rotation):
-    """The uniform law on all orthogonal matrices, by QR of a Gaussian matrix.
+    """The uniform distribution on all orthogonal matrices, by QR of a Gaussian matrix.
 
-    The signs of the diagonal of ``R`` are put into ``Q``; without that the law is not uniform.
+    The signs of the diagonal of ``R`` are put into ``Q``; without
+    that, the distribution is not uniform.
 
     Examples
     --------
@@ -26,6 +27,8 @@ class Haar(Rotation):
     >>> bool(np.allclose(Q @ Q.T, np.eye(5)))
     True
     """
+
+    is_uniform = True
 
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
         q, r = np.linalg.qr(rng.standard_normal((count, d, d)))

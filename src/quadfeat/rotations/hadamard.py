@@ -35,6 +35,8 @@ class Hadamard(Rotation):
     (1, 8, 8)
     """
 
+    is_fast = True
+
     def __init__(self, rounds: int = 3) -> None:
         self.rounds = rounds
 

@@ -14,12 +14,12 @@ from quadfeat.rotations.base import DrawnMatrices, Rotation
 
 @register
 class Householder(Rotation):
-    r"""The uniform law on all orthogonal matrices, as a product of ``d - 1`` random reflections.
+    r"""The uniform distribution on all orthogonal matrices, by ``d - 1`` random reflections.
 
     .. math:: Q = H_1 H_2 \cdots H_{d-1} D, \qquad H_k = I - 2 u_k u_k^\top / |u_k|^2,
 
     where :math:`H_k` takes a Gaussian vector of the last ``d - k + 1`` coordinates to their first
-    axis, and ``D`` holds signs. The same law as :class:`Haar`, without a factorisation.
+    axis, and ``D`` holds signs. The same distribution as :class:`Haar`, without a factorisation.
 
     Examples
     --------
@@ -29,6 +29,8 @@ class Householder(Rotation):
     >>> bool(np.allclose(Q @ Q.T, np.eye(5)))
     True
     """
+
+    is_uniform = True
 
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
         # Row k holds a Gaussian vector in the coordinates from k on.

@@ -27,7 +27,7 @@ class Fastfood(Rule):
 
     In each block, :math:`H G \Pi H B` with random signs ``B``, a permutation and Gaussian diagonal
     ``G`` on input padded to a power of two; rows are brought to independent radii. Each single node
-    has exactly the right law, so the estimate is unbiased; the nodes of a block are
+    has exactly the right distribution, so the estimate is unbiased; the nodes of a block are
     dependent but not orthogonal, so its error is about that of ``MonteCarlo``.
     ``O(d)`` state and ``O(d log d)`` time for ``d`` nodes.
 
@@ -51,8 +51,11 @@ class Fastfood(Rule):
     def nodes_per_block(self, d: int) -> int:
         return power_of_two(d)
 
-    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
-        spectrum = self._isotropic_spectrum(kernel)
+    def is_fast(self, d: int) -> bool:
+        return True
+
+    def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        spectrum = self.isotropic_spectrum(kernel)
         p, n_nodes = power_of_two(d), layout.n_nodes
         shape = (math.ceil(n_nodes / p), p)
         gaussian = rng.standard_normal(shape)

@@ -40,7 +40,7 @@ class MonteCarlo(Rule):
         self.reflect = reflect
         self.remainder = remainder
 
-    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+    def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         spectrum = kernel.spectrum
         uniforms = rng.random((layout.n_nodes, spectrum.n_uniforms(d)))
-        return equally_weighted(spectrum.frequencies(uniforms, d), self._groups(layout))
+        return equally_weighted(spectrum.frequencies(uniforms, d), self.groups(layout))

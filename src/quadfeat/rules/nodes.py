@@ -14,7 +14,6 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import reference as reference
 from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel
-from quadfeat.kernels.nonlinearities import Fourier
 from quadfeat.rotations import DrawnMatrices, pad
 
 
@@ -283,7 +282,7 @@ def columns_per_node(kernel: Kernel, reflected: bool) -> int:
     >>> columns_per_node(Gaussian(1.0), False), columns_per_node(ArcCosine(1), False)
     (2, 1)
     """
-    return 2 if reflected or isinstance(kernel.nonlinearity, Fourier) else 1
+    return 2 if reflected else kernel.nonlinearity.columns_per_node
 
 
 @dataclass(frozen=True)
@@ -305,7 +304,8 @@ class Layout:
         >>> Layout.of(12, Gaussian(1.0), origin=True, reflect=True)
         Layout(n_nodes=6, has_origin_column=True, reflected=False, last_is_single=True)
         """
-        reflected = reflect and not kernel.nonlinearity.is_even
+        phi = kernel.nonlinearity
+        reflected = reflect and not phi.is_even and phi.columns_per_node == 1
         has_origin_column = origin and n_columns > 1
         whole, rest = divmod(n_columns - has_origin_column, columns_per_node(kernel, reflected))
         return cls(whole + rest, has_origin_column, reflected, rest == 1)
