@@ -25,7 +25,8 @@ def check_parts(value: Any) -> None:
     >>> from quadfeat import QuadratureFeatures
     >>> features = QuadratureFeatures(n_components=4, rule="rff").fit([[0.0], [1.0]])
     >>> check_parts(features)
-    >>> features.nodes_ = replace(features.nodes_, radii=features.nodes_.radii[:1])
+    >>> nodes = replace(features.nodes_, radii=features.nodes_.radii[:1])
+    >>> features.map_ = replace(features.map_, nodes=nodes)
     >>> check_parts(features)
     Traceback (most recent call last):
     ...

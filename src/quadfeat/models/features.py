@@ -435,7 +435,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
 
     # Pickles and files.
 
-    _needs = ("nodes_", "kernel_", "rule_", "_states")  # of pickles of format 0
+    _needs = ("map_", "n_features_in_")
     saved_attributes = (
         "n_features_in_",
         "feature_names_in_",
@@ -472,8 +472,14 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         if found_format >= 3 or "nodes_" not in attributes:
             return attributes
         older = dict(attributes)
+        missing = [name for name in ("kernel_", "rule_", "_states") if name not in older]
+        if missing:
+            raise ValueError(
+                "this QuadratureFeatures was written by an early version of quadfeat and has no "
+                f"{', '.join(missing)}: fit it again."
+            )
         before, after = older.pop("_states")
-        origin = Origin(older.pop("rule_"), before, after, older.pop("_reweighted"))
+        origin = Origin(older.pop("rule_"), before, after, older.pop("_reweighted", False))
         older["map_"] = QuadratureMap(older.pop("kernel_"), older.pop("nodes_"), origin)
         for name in ("n_components_", "_n_features_out", "_compiled"):
             older.pop(name, None)
