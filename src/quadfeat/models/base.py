@@ -159,6 +159,7 @@ class QuadratureModel(VersionedState):
                 f"checkpoint={str(self.checkpoint)!r} has nothing to act on, since "
                 f"{rows.against_checkpoints}: leave it out."
             )
+        rows.opening()  # names of columns, which streams have in their blocks, tell fits apart
         identity = parameters.identity(self, rows.n_rows)
         checkpoint = Checkpoint(self.checkpoint, identity, saved.check_state)
         state = checkpoint.load()

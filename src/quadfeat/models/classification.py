@@ -34,13 +34,13 @@ def can_predict_proba(model: Any) -> bool:
     """Return True if a classifier has ``predict_proba``; otherwise raise the reason."""
     solution = getattr(model, "_solution", None)
     if solution is None:
-        solver = parameters.given_solver(model)
-        possible, name = solver is None or solver.adds_rows, getattr(solver, "name", "")
+        solver = parameters.known_solver(model)
+        possible = solver is None or solver.adds_rows
     else:
-        possible, name = solution.has_posterior, "cg"
+        possible = solution.has_probabilities
     if not possible:
         raise AttributeError(
-            f"probabilities need the matrix of products, which solver={name!r} does not have: use "
+            "probabilities need the matrix of products, which solver='cg' does not have: use "
             "solver='normal'."
         )
     return True

@@ -79,6 +79,14 @@ def given_solver(model: Any) -> Solver | None:
     return Normal(model.gram_dtype) if name == "normal" else _conjugate_gradients(model)
 
 
+def known_solver(model: Any) -> Solver | None:
+    """Return what ``given_solver`` does, and None for a name of no solver."""
+    try:
+        return given_solver(model)
+    except ValueError:
+        return None
+
+
 def solver_for(model: Any, n_columns: int, rows: Rows) -> Solver:
     """Return the solver for so many columns of features."""
     given = given_solver(model)
@@ -96,7 +104,7 @@ def _conjugate_gradients(model: Any) -> ConjugateGradients:
 
 def reason_against_adding(model: Any) -> str | None:
     """Return why rows cannot be added to others with these parameters, if they cannot."""
-    solver = given_solver(model)
+    solver = known_solver(model)
     if solver is not None and not solver.adds_rows:
         return (
             f"solver={solver.name!r} goes over all rows many times: use solver='normal' or 'auto' "

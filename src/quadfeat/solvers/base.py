@@ -128,6 +128,11 @@ class Solution(ABC):
         """Whether there are a posterior and a summary."""
         return False
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether a classifier can turn its decisions into probabilities."""
+        return self.has_posterior
+
     def reason_against(self, what: str) -> str:
         """Return why there is no posterior, for those who ask for something that needs it."""
         return (
@@ -154,6 +159,11 @@ class Coefficients(Solution):
     coefficients: Float64Array
     intercept: Float64Array
     temperature: float | None = None
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the temperature is known."""
+        return self.temperature is not None
 
     def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
         return self.coefficients.shape[1]

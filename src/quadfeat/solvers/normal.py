@@ -74,7 +74,6 @@ class Normal(Solver):
     ) -> NormalSolution:
         """Return the solution from products in a dtype, going on from a state."""
         summary = rows.reduce(SumUp(problem, dtype), Summary.merged, work.watch(state))
-        check.check_any_weight(summary.moments.weight)
         solution = NormalSolution.of(problem, summary, dtype)
         if problem.penalty.reads_rows_again:
             targets = replace(summary, moments=Moments.empty(0, summary.moments.shift), rows=None)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Rows
@@ -98,9 +97,8 @@ class System:
 
         In both a column of ones is the last of the targets.
         """
-        borders, corner = self.rows.each(self.part.borders, sum_pairs)
-        check.check_any_weight(corner[-1, -1])
-        return borders, corner
+        found: tuple[Float64Array, Float64Array] = self.rows.each(self.part.borders, sum_pairs)
+        return found
 
     def multiply(self, vectors: Float64Array) -> Float64Array:
         """Return ``Z' W Z`` times vectors."""

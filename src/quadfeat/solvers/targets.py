@@ -154,6 +154,11 @@ class Outputs:
 
     def merged(self, other: Outputs) -> Outputs:
         """Return that of the rows of both."""
+        ours, theirs = (one.summary.moments.n_outputs for one in (self, other))
+        if self.summary.classes is None and ours != theirs:
+            raise ValueError(
+                f"y has {theirs} columns, and had {ours} before: give targets of the same shape."
+            )
         # The shift of the targets is that of rows that count.
         first, second = (self, other) if self.weight > 0 else (other, self)
         return Outputs(first.summary.merged(second.summary), self.weight + other.weight)
