@@ -307,6 +307,24 @@ class TestNonlinearity:
         np.testing.assert_allclose(ours.transform(X), theirs.transform(X), atol=1e-12)
 
 
+class HeavyRamp(LengthScaleKernel):
+    """A homogeneous function of frequencies that have no mean square."""
+
+    nonlinearity = ArcCosine(1).nonlinearity
+    spectrum = StableSpectrum(1.0)
+
+    def __init__(self, *, length_scale=1.0):
+        self.length_scale = length_scale
+
+    def gram(self, X, Y, same):
+        return np.ones((len(X), len(Y)))  # which does not matter to the test
+
+
+def test_auto_leaves_out_rules_that_need_moments_of_a_homogeneous_function():
+    features = QuadratureFeatures(HeavyRamp(), n_components=30, random_state=0).fit(rows(4))
+    assert {c.rule.tilt for c in features.candidates_ if hasattr(c.rule, "tilt")} == {0.0}
+
+
 class Line(Rule):
     """Independent nodes with no parameters at all."""
 
