@@ -14,9 +14,11 @@ import math
 from typing import NamedTuple
 
 from quadfeat.auto.sample import Sample
+from quadfeat.io import checks, register
 from quadfeat.rules import Rule
 
 
+@register
 class Candidate(NamedTuple):
     """A rule that was considered.
 
@@ -37,6 +39,10 @@ class Candidate(NamedTuple):
     error: float
     uncertainty: float
     method: str
+
+    def check_consistency(self) -> None:
+        """Raise an error if this is no candidate; see ``quadfeat.io.register``."""
+        checks.check_kind(self.rule, Rule, "rule of an item of candidates_")
 
 
 def best_remainder(blocks: float, rest: float, n_blocks: int, n_rest: int) -> tuple[float, float]:

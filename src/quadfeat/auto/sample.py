@@ -69,11 +69,6 @@ class Sample:
         return np.asarray(self.rows * self.kernel.input_factor(self.d))
 
     @cached_property
-    def longest(self) -> float:
-        """The length of the longest scaled row."""
-        return float(np.linalg.norm(self.scaled, axis=1).max())
-
-    @cached_property
     def gram(self) -> Float64Array:
         """The exact kernel of the rows."""
         return np.asarray(self.kernel(self.rows))

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from quadfeat.auto.candidates import Candidate, best_remainder, relative_error
 from quadfeat.auto.sample import Sample
-from quadfeat.engine.core import compile_map, farthest
+from quadfeat.maps.quadrature import QuadratureMap
 from quadfeat.rules import Layout, Rule
 from quadfeat.rules.nodes import columns_per_node
 
@@ -122,7 +122,5 @@ def trial_error(rule: Rule, sample: Sample, n_components: int, rng: np.random.Ge
     """Return the mean squared error of a draw of a rule, in units of the kernel's largest value."""
     kernel, rows = sample.kernel, sample.rows
     nodes = rule.draw(sample.d, n_components, kernel, rng)
-    far = 2.0 * nodes.longest * sample.longest > farthest(kernel, np.float64)
-    Z = np.empty((len(rows), n_components))
-    compile_map(nodes, kernel, np.float64, far=far).write(rows, Z, 1)
+    Z = QuadratureMap(kernel, nodes).with_jobs(1).columns(rows)
     return sample.mean(((Z @ Z.T - sample.gram) / sample.unit) ** 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from quadfeat._utils.validation import Float64Array
+from quadfeat.io import register
 from quadfeat.kernels.base import LengthScaleKernel, Scale
 from quadfeat.kernels.geometry import norms_and_cosines, pairwise_norms_and_cosines
 from quadfeat.kernels.nonlinearities import Nonlinearity, Ramp
@@ -14,6 +15,7 @@ from quadfeat.kernels.spectra import (
 )
 
 
+@register
 class ArcCosine(LengthScaleKernel):
     r"""The arc-cosine kernels of Cho and Saul: infinitely wide one-layer networks.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
+from quadfeat.io import register
 from quadfeat.kernels.base import LengthScaleKernel, Scale
 from quadfeat.kernels.geometry import norms_and_cosines, pairwise_norms_and_cosines
 from quadfeat.kernels.nonlinearities import Nonlinearity, Pointwise
@@ -19,6 +20,7 @@ from quadfeat.kernels.spectra import (
 )
 
 
+@register
 class PointwiseNonlinear(LengthScaleKernel):
     r"""The kernel ``E[phi(w.x) phi(w.y)]`` of any function ``phi``, ``w`` standard normal.
 

@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
+from quadfeat.io import register
 from quadfeat.kernels.base import GammaKernel, Kernel, LengthScaleKernel, Scale
 from quadfeat.kernels.geometry import squared_distances
 from quadfeat.kernels.nonlinearities import Fourier, Nonlinearity
@@ -112,6 +113,7 @@ class SeparationKernel(Stationary):
         return self.value_at(self.separations(X, Y, same))
 
 
+@register
 class Gaussian(GammaKernel, SeparationKernel):
     r"""The Gaussian (RBF) kernel ``exp(-gamma |x - y|^2)``.
 
@@ -146,6 +148,7 @@ class Gaussian(GammaKernel, SeparationKernel):
         return -0.5 * self.value_at(separations)
 
 
+@register
 class Laplacian(SeparationKernel):
     r"""The Laplacian kernel in the L1 norm, ``exp(-gamma |x - y|_1)``.
 
@@ -212,6 +215,7 @@ def _check_shape(value: Any, name: str) -> float:
     return shape
 
 
+@register
 class Matern(LengthScaleKernel, SeparationKernel):
     r"""The Matern kernel with scikit-learn's ``length_scale`` and ``nu``.
 
@@ -343,6 +347,7 @@ def _smooth_matern(nu: float, distance: Float64Array) -> Float64Array:
     return np.where(distance == np.inf, 0.0, np.exp(np.minimum(logarithm, 0.0)))
 
 
+@register
 class RationalQuadratic(LengthScaleKernel, SeparationKernel):
     r"""The rational quadratic kernel with scikit-learn's ``length_scale`` and ``alpha``.
 

@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.random import restored
 from quadfeat.kernels import Kernel
+from quadfeat.maps.quadrature import QuadratureMap
 from quadfeat.rules import Layout, Nodes, Rule
 
 
-def grown_nodes(
-    nodes: Nodes, n_components: int, kernel: Kernel, rule: Rule, *, before: Any, after: Any
-) -> tuple[Nodes, Any]:
-    """Return nodes for more columns that begin with the given ones, and the generator's new state.
-
-    Parameters
-    ----------
-    nodes : Nodes
-        As the rule has drawn them.
-    n_components : int
-        Number of columns of the larger map.
-    kernel : Kernel
-        What is approximated.
-    rule : Rule
-        What has drawn the nodes.
-    before, after : dict
-        The states of the generator before and after the nodes were drawn.
-
-    Returns
-    -------
-    nodes : Nodes
-    state : dict
-    """
+def grown(features: QuadratureMap, n_components: int) -> QuadratureMap:
+    """Return a map with more columns that begins with the nodes of another; see ``grow``."""
+    nodes, kernel, origin = features.nodes, features.kernel, features.origin
+    assert origin is not None
+    rule = origin.rule
     layout = Layout.of(n_components, kernel, origin=nodes.has_origin_column, reflect=rule.reflect)
-    obstacle = _obstacle(nodes, layout, kernel, rule)
-    if obstacle is not None:
-        raise cannot_grow(rule, obstacle)
-    rng = restored(before if rule.grows_from_start else after)
-    grown = rule.grown(nodes, n_components, kernel, rng)
-    return grown, rng.bit_generator.state
+    if origin.reweighted:
+        obstacle = "its weights were fitted to its nodes: fit a larger one, or use reweight=False."
+    else:
+        obstacle = _obstacle(nodes, layout, kernel, rule)
+    if obstacle:
+        raise ValueError(f"a map of {check.one_line(rule)} cannot grow: {obstacle}")
+    rng = restored(origin.before if rule.grows_from_start else origin.after)
+    larger = rule.grown(nodes, n_components, kernel, rng)
+    return QuadratureMap(kernel, larger, replace(origin, after=rng.bit_generator.state))
 
 
-def cannot_grow(rule: Rule, reason: str) -> ValueError:
-    """Return the error that says why a map of a rule cannot grow."""
-    return ValueError(f"a map of {check.one_line(rule)} cannot grow: {reason}")
-
-
-def _obstacle(nodes: Nodes, layout: Layout, kernel: Kernel, rule: Rule) -> str | None:
-    """Return why nodes cannot be added, if they cannot."""
+def _obstacle(nodes: Nodes, layout: Layout, kernel: Kernel, rule: Rule) -> str:
+    """Return why nodes cannot be added, or an empty string if they can."""
     reason = rule.obstacle_to_growth()
     if reason is not None:
         return reason
@@ -66,4 +47,4 @@ def _obstacle(nodes: Nodes, layout: Layout, kernel: Kernel, rule: Rule) -> str |
             f"with {layout.n_nodes} nodes there would be a remainder, whose weight depends on "
             f"their number: give whole blocks of {per_block}, or use remainder=1.0."
         )
-    return None
+    return ""

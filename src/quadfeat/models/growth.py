@@ -7,7 +7,7 @@ import copy
 from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
-from quadfeat.maps.growth import cannot_grow, grown_nodes
+from quadfeat.maps.growth import grown
 from quadfeat.models.features import QuadratureFeatures
 
 __all__ = ["grow"]
@@ -57,23 +57,9 @@ def grow(features: QuadratureFeatures, n_components: int) -> QuadratureFeatures:
         raise ValueError(
             f"n_components={n_components} is not valid: the map has {before} columns, give more."
         )
-    if features._reweighted:
-        raise cannot_grow(
-            features.rule_,
-            "its weights were fitted to its nodes: fit a larger one, or use reweight=False.",
-        )
-    states = features._states
-    nodes, state = grown_nodes(
-        features.nodes_,
-        n_components,
-        features.kernel_,
-        features.rule_,
-        before=states.before,
-        after=states.after,
-    )
     larger = copy.copy(features)
+    larger.map_ = grown(features.map_, n_components)
     larger.n_components, larger.tol, larger.n_components_bound_ = n_components, None, None
-    larger._replace_nodes(nodes, n_components, states._replace(after=state))
     larger.candidates_ = ()
     larger.why_ = f"grown from {before} columns; {features.why_}"
     larger.__dict__.pop("approximation_error_", None)

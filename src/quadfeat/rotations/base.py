@@ -34,6 +34,10 @@ class DrawnMatrices(ABC):
     def size(self) -> int:
         """How many rows and columns each has."""
 
+    def fits(self, d: int) -> bool:
+        """Return whether these are the matrices of inputs of width ``d``."""
+        return self.size == d
+
     def apply(self, X: Array) -> Array:
         """Return ``X @ Q`` for each matrix ``Q``.
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.engine import reference as reference
+from quadfeat.io import checks, register
 from quadfeat.rotations.base import DrawnMatrices, Rotation
 
 
+@register
 class Householder(Rotation):
     r"""The uniform distribution on all orthogonal matrices, by ``d - 1`` random reflections.
 
@@ -42,6 +45,7 @@ class Householder(Rotation):
         return Reflections(vectors[:, : d - 1], -signs)
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class Reflections(DrawnMatrices):
     """Products of reflections in unit vectors, then signs."""
@@ -56,6 +60,11 @@ class Reflections(DrawnMatrices):
     @property
     def size(self) -> int:
         return self.signs.shape[1]
+
+    def check_consistency(self) -> None:
+        n, d, name = self.count, self.size, "matrices of nodes_"
+        checks.check_array(self.vectors, (n, d - 1, d), np.float64, name)
+        checks.check_signs(self.signs, (n, d), np.float64, name)
 
     def turn(self, columns: Array) -> Array:
         turned = np.repeat(columns[None], self.count, axis=0)

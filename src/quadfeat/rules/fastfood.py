@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.engine import reference
+from quadfeat.engine import reference as reference
+from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel
 from quadfeat.rotations import (
     DrawnMatrices,
@@ -20,6 +21,7 @@ from quadfeat.rules.base import Draw, Rule
 from quadfeat.rules.nodes import Layout, TurnedVertices
 
 
+@register
 class Fastfood(Rule):
     r"""Gaussian nodes by products of diagonal, permutation and Hadamard matrices.
 
@@ -67,6 +69,7 @@ class Fastfood(Rule):
         return Draw(directions, radii, np.full(n_nodes, 1.0 / n_nodes))
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class FastfoodMatrices(DrawnMatrices):
     """Matrices with unit columns ``B H P G H``, held as three diagonals or permutations."""
@@ -82,6 +85,15 @@ class FastfoodMatrices(DrawnMatrices):
     @property
     def size(self) -> int:
         return self.signs.shape[1]
+
+    def fits(self, d: int) -> bool:
+        return self.size == power_of_two(d)
+
+    def check_consistency(self) -> None:
+        (n, size), name = self.signs.shape, "matrices of nodes_"
+        checks.check_signs(self.signs, (n, size), np.int8, name)
+        checks.check_permutations(self.permutations, (n, size), name)
+        checks.check_array(self.gaussian, (n, size), np.float64, name)
 
     def turn(self, columns: Array) -> Array:
         mixed = reference.walsh_hadamard(columns * self.signs[:, :, None])

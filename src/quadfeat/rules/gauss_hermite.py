@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from quadfeat._utils import validation as check
+from quadfeat.engine import reference as reference
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.rules.base import Draw, Rule, equally_weighted
 from quadfeat.rules.nodes import Layout
 
 
+@register
 class GaussHermite(Rule):
     r"""Points of a product Gauss-Hermite grid, drawn by their weights and then weighted equally.
 

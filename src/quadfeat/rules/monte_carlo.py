@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from quadfeat.engine import reference as reference
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.rules.base import Draw, Rule, equally_weighted
 from quadfeat.rules.nodes import Layout
 
 
+@register
 class MonteCarlo(Rule):
     """Independent random nodes: random Fourier features (RFF), the rule SR(1,1).
 

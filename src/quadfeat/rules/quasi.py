@@ -9,11 +9,14 @@ from sklearn.base import clone
 from quadfeat._utils import validation as check
 from quadfeat._utils.random import child
 from quadfeat._utils.validation import Float64Array
+from quadfeat.engine import reference as reference
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.rules.base import Draw, Rule, equally_weighted
 from quadfeat.rules.nodes import Layout
 
 
+@register
 class QuasiMonteCarlo(Rule):
     """Scrambled low-discrepancy points through the inverse distribution function.
 

@@ -30,6 +30,7 @@ from sklearn.base import BaseEstimator
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
+from quadfeat.io import register
 from quadfeat.kernels import IsotropicSpectrum, Nonlinearity
 
 # How many equally likely radii stand for a radial distribution in closed forms.
@@ -171,6 +172,7 @@ class RadialRule(BaseEstimator, ABC):
         """Raise an error if a parameter is not valid."""
 
 
+@register
 class Tilted(RadialRule):
     r"""Radii of the tilted distribution, and weights that make up for it.
 
@@ -222,6 +224,7 @@ class Tilted(RadialRule):
         return radii, weights / weights.mean()
 
 
+@register
 class Exact(RadialRule):
     """Radii of 1: for a homogeneous nonlinearity, whose radius integrates out. Unbiased.
 
@@ -255,6 +258,7 @@ class Exact(RadialRule):
         return None
 
 
+@register
 class Fixed(RadialRule):
     """One radius for all nodes that makes fourth moments right, too. Biased on narrow kernels.
 

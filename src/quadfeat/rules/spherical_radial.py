@@ -11,6 +11,8 @@ from sklearn.base import clone
 from quadfeat._utils import validation as check
 from quadfeat._utils.random import child
 from quadfeat._utils.validation import Float64Array
+from quadfeat.engine import reference as reference
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.rotations import (
     Butterfly,
@@ -21,6 +23,7 @@ from quadfeat.rules.nodes import Layout, TurnedVertices
 from quadfeat.rules.radial import RadialProblem, RadialRule, as_radial_rule
 
 
+@register
 class SphericalRadial(Rule):
     r"""Randomly turned vertices of a simplex or orthoplex, with radii and weights that fit.
 
