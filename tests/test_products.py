@@ -8,13 +8,13 @@ import sys
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from quadfeat.maps.products import FeatureProducts
 from scipy import sparse
 
 from quadfeat import QuadratureFeatures
 from quadfeat.engine import core as _core
 from quadfeat.kernels import ArcCosine, Gaussian, PointwiseNonlinear
 from quadfeat.maps import products
-from quadfeat.maps.products import FeatureProducts
 
 CORES = _core._native.cores() if _core._native is not None else []
 needs_core = pytest.mark.skipif(not CORES, reason="quadfeat was built without its native core")

@@ -20,7 +20,6 @@ from quadfeat.auto.sample import N_ROWS, Sample
 from quadfeat.auto.trials import Trial, trial_error, try_out
 from quadfeat.kernels import IsotropicSpectrum, Kernel
 from quadfeat.kernels.base import EVALUATIONS
-from quadfeat.kernels.spectra import IsotropicSpectrum
 from quadfeat.rotations import Hadamard
 from quadfeat.rules import Layout, MonteCarlo, QuasiMonteCarlo, Rule, SphericalRadial
 
