@@ -524,7 +524,8 @@ def test_an_interrupt_stops_a_long_transform():
     # A row repeated without end, written to one place: hours of work in no memory.
     script = """
 import numpy as np
-from quadfeat import QuadratureFeatures, _core, transform_into
+from quadfeat import QuadratureFeatures, transform_into
+from quadfeat.engine import core as _core
 x = np.ones((1, 100), dtype=np.float32)
 features = QuadratureFeatures(n_components=1000, random_state=0).fit(x)
 compiled = _core.compile_map(features.nodes_, features.kernel_, x.dtype)

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from quadfeat.maps.products import FeatureProducts
 from scipy import sparse
 
 from quadfeat import QuadratureFeatures
@@ -293,7 +294,8 @@ def test_an_interrupt_stops_a_long_product(name):
     script = f"""
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from quadfeat import QuadratureFeatures, _core
+from quadfeat import QuadratureFeatures
+from quadfeat.engine import core as _core
 x = np.ones((1, 100), dtype=np.float32)
 features = QuadratureFeatures(n_components=1000, random_state=0).fit(x)
 compiled = _core.compile_map(features.nodes_, features.kernel_, x.dtype)

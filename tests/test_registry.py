@@ -58,13 +58,13 @@ class Bell(SeparationKernel):
     def slope_at(self, separations):
         return -self.value_at(separations) / 2
 
-    def _scale_to_factor(self, width):
+    def scale_to_factor(self, width):
         return 1 / width
 
     def factor_to_scale(self, factor):
         return 1 / factor
 
-    def _default_scale(self, d, deviation):
+    def default_scale(self, d, deviation):
         return np.sqrt(d) * deviation
 
 
@@ -73,7 +73,7 @@ class Plain(Rule):
     def __init__(self, *, reflect=True):
         self.reflect = reflect
 
-    def _draw(self, d, layout, kernel, rng):
+    def draw_nodes(self, d, layout, kernel, rng):
         n = layout.n_nodes
         frequencies = kernel.spectrum.frequencies(rng.random((n, kernel.spectrum.n_uniforms(d))), d)
         return Draw(DenseDirections(frequencies), np.ones(n), np.full(n, 1 / n))

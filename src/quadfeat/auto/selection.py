@@ -124,7 +124,8 @@ def _spherical_radial_rules(
 ) -> Iterator[SphericalRadial]:
     """Yield the spherical-radial rules that a kernel allows."""
     has_second, has_fourth = (bool(np.isfinite(spectrum.moment(d, t))) for t in (1.0, 2.0))
-    if kernel.nonlinearity.homogeneity is not None:
+    order = kernel.nonlinearity.homogeneity
+    if order is not None and np.isfinite(spectrum.moment(d, order)):
         for directions in ("simplex", "orthoplex"):
             yield SphericalRadial(directions=directions, tilt="exact")
         return
