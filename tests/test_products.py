@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from quadfeat.maps.products import FeatureProducts
 from scipy import sparse
 
 from quadfeat import QuadratureFeatures
