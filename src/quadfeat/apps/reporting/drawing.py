@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,7 +41,6 @@ def theme(name: Theme) -> Iterator[None]:
         "figure.facecolor": "none",
         "savefig.facecolor": "none",
         "legend.frameon": False,
-        "svg.hashsalt": "quadfeat",
     }
     with mpl.rc_context(settings):
         yield
@@ -69,7 +69,8 @@ def render(figure: Figure, kind: str) -> bytes:
     """Return a figure as a file of this kind."""
     file = BytesIO()
     metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
-    figure.savefig(file, format=kind, dpi=150, metadata=metadata)
+    with mpl.rc_context({"svg.hashsalt": "quadfeat"}):  # the same figure gives the same bytes
+        figure.savefig(file, format=kind, dpi=150, metadata=metadata)
     return file.getvalue()
 
 
@@ -93,3 +94,7 @@ class Picture:
     def render(self, theme: Theme, kind: str) -> bytes:
         """Return the figure as a file."""
         return render(self.figure(theme), kind)
+
+    def data_uri(self, theme: Theme) -> str:
+        """Return the figure as an address that holds it, so that a page needs no other file."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.render(theme, "svg")).decode()
