@@ -22,6 +22,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
 from browser import assert_needs_no_network, pages
+from quadfeat.apps.reporting.terminal import DownloadBar
 from quadfeat.apps.study import data, experiments, fetch, plan, report, runner, summary
 from quadfeat.apps.study.errors import StudyError
 from quadfeat.apps.study.experiments import QUICK, Cell
@@ -112,6 +113,9 @@ class TestData:
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        if self.path not in self.server.files:
+            self.send_error(404)
+            return
         content = self.server.files[self.path]
         self.send_response(200)
         # A transfer that breaks off: fewer bytes than were announced.
@@ -155,6 +159,50 @@ class TestFetch:
         assert_array_equal(y, [1, -1])
         server.files.clear()  # from here on a request would fail
         assert fetch.fetch("tiny", self.source(server, "/good"), (2, 3)) == path
+
+    def test_a_bar_counts_the_bytes(self, server):
+        class Bar:
+            def __init__(self):
+                self.total, self.done = 0, 0
+
+            def update(self, n):
+                self.done += n
+
+            def reset(self):
+                self.done = 0
+
+            def close(self):
+                pass
+
+        bar = Bar()
+        fetch.fetch("tiny", self.source(server, "/good"), (2, 3), bar)
+        assert bar.done == bar.total == len(server.files["/good"])
+
+    def test_the_command_s_bar_takes_what_pooch_calls(self):
+        with DownloadBar("tiny") as shown:
+            for total in (0, 10):  # 0 if the server does not say
+                shown.total = total
+                shown.update(5)
+                shown.reset()
+                shown.update(total)
+                shown.close()
+                assert shown.total == total
+
+    def test_a_server_that_has_no_such_file(self, server):
+        with pytest.raises(StudyError, match=r"cannot fetch 'tiny' .*404"):
+            fetch.fetch("tiny", self.source(server, "/missing"), (2, 3))
+        assert list(fetch.cache_folder().iterdir()) == []
+
+    def test_an_interrupted_download_leaves_nothing(self, server):
+        class Interrupt:
+            total = 0
+
+            def update(self, n):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fetch.fetch("tiny", self.source(server, "/good"), (2, 3), Interrupt())
+        assert list(fetch.cache_folder().iterdir()) == []
 
     def test_a_wrong_checksum(self, server):
         with pytest.raises(StudyError, match=r"checksum .* nothing was kept"):

@@ -11,6 +11,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     TextColumn,
@@ -34,6 +35,45 @@ def progress_bar() -> Progress:
         TimeRemainingColumn(),
         console=console,
     )
+
+
+class DownloadBar:
+    """A bar of the bytes that have come, with the methods that pooch calls."""
+
+    def __init__(self, name: str) -> None:
+        self._progress = Progress(
+            TextColumn(name), BarColumn(), DownloadColumn(), console=console, transient=True
+        )
+        self._task = self._progress.add_task("", total=None)
+        self._total = 0
+
+    def __enter__(self) -> DownloadBar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()
+
+    @property
+    def total(self) -> int:
+        """How many bytes there are; 0 if the server does not say."""
+        return self._total
+
+    @total.setter
+    def total(self, n: int) -> None:
+        self._total = n
+        self._progress.update(self._task, completed=0, total=n or None)
+
+    def update(self, n: int) -> None:
+        """Advance by ``n`` bytes."""
+        self._progress.advance(self._task, n)
+
+    def reset(self) -> None:
+        """Go back to the start."""
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        """Do nothing: the bar ends with its block, after the last of several files."""
 
 
 def print_table(
