@@ -18,7 +18,7 @@ class CommandError(ValueError):
         super().__init__(printable(message))
 
 
-def one_line_of(error: Exception) -> str:
+def one_line_of(error: BaseException) -> str:
     """Return what an error of another library says, on one line that is not too long."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 200 else f"{text[:200]} ..."

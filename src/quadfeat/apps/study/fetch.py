@@ -186,14 +186,21 @@ def download(url: str, path: Path, sha256: str | None, progress: Progress | None
     )
     try:
         pooch.retrieve(url, sha256, fname=path.name, path=path.parent, downloader=downloader)
-    except OSError:  # some errors of a connection are ValueErrors, too
-        raise
+    except OSError as error:  # first, because some errors of requests are ValueErrors, too
+        raise OSError(one_line_of(_first_cause(error))) from error
     except ValueError as error:
         raise StudyError(
             f"{url} does not have the checksum that is known, so nothing was kept: {error}"
         ) from error
     with atomic_write(_digest_path(path)) as file:
         file.write(pooch.file_hash(str(path)).encode())
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return where a chain of errors began; requests wraps "connection refused" three times."""
+    while before := error.__cause__ or error.__context__:
+        error = before
+    return error
 
 
 def check_digest(path: Path, sha256: str | None) -> None:
