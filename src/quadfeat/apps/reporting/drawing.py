@@ -1,4 +1,4 @@
-"""What all figures have in common: ink that suits the page, axes, legends, files."""
+"""Shared parts of all figures: colors that suit the page, axes, legends, file formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Draw = Callable[[pd.DataFrame, Theme], Figure]
 
 @contextmanager
 def theme(name: Theme) -> Iterator[None]:
-    """Draw on a background that is not drawn, in ink that can be read on it."""
+    """Draw on a transparent background, in colors that can be read on a light or a dark page."""
     settings: Any = {
         "font.size": 10,
         "text.color": INK[name],
@@ -47,14 +47,14 @@ def theme(name: Theme) -> Iterator[None]:
 
 
 def log_axis(axis: Any, subs: Sequence[float] = (1, 2, 5)) -> None:
-    """Label a logarithmic axis by plain numbers, few enough to read."""
+    """Label a logarithmic axis with plain numbers, few enough to read."""
     axis.set_major_locator(LogLocator(subs=subs, numticks=8))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
 def finish(figure: Figure) -> Figure:
-    """Put one legend of all that is drawn on top."""
+    """Put one legend for all axes on top."""
     handles: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -76,7 +76,7 @@ def render(figure: Figure, kind: str) -> bytes:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of a report and what it is drawn from."""
+    """A figure of a report, and the table that it shows."""
 
     name: str
     title: str
@@ -86,7 +86,7 @@ class Picture:
     _drawn: dict[Theme, Figure] = field(default_factory=dict)
 
     def figure(self, theme: Theme) -> Figure:
-        """Return the figure, drawn when first asked for."""
+        """Return the figure, drawn on the first call."""
         if theme not in self._drawn:
             self._drawn[theme] = self.draw(self.table, theme)
         return self._drawn[theme]

@@ -81,7 +81,7 @@ def _do(item: Any) -> Any:
 
 
 def _serve_parent(work: Callable[[Any], Any]) -> None:
-    """Leave Ctrl-C to the process that started this one, and end when that is gone."""
+    """Leave Ctrl-C to the parent process, and exit when the parent is gone."""
     global _work
     _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)

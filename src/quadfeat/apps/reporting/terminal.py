@@ -1,4 +1,4 @@
-"""What commands print: tables, bars and where things were written."""
+"""Tables and progress bars for a terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ console = Console()
 
 
 def progress_bar() -> Progress:
-    """Return a bar that counts what is done and guesses how long the rest takes."""
+    """Return a bar that counts finished items and estimates the remaining time."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -79,7 +79,7 @@ class DownloadBar:
 def print_table(
     title: str, frame: pd.DataFrame, formats: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Print a table, with numbers of three digits in columns whose format is not given."""
+    """Print a table. Numbers have three digits unless ``formats`` names the column."""
     table = Table(title=title, title_justify="left")
     for name in frame.columns:
         table.add_column(str(name))
@@ -100,7 +100,7 @@ def _text(value: object, form: str) -> str:
 
 
 def check_jobs(jobs: int) -> int:
-    """Return the number of processes that ``--jobs`` stands for."""
+    """Return the number of processes that ``--jobs`` asks for."""
     if jobs == 0 or jobs < -1:
         raise CommandError(f"--jobs {jobs} is not valid: give a positive number, or -1.")
     return jobs if jobs > 0 else os.cpu_count() or 1
