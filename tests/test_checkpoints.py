@@ -432,7 +432,9 @@ def test_classes_that_came_before_the_end_do_not_change_how_blocks_are_cut(
 SCRIPT = """
 import json, os, sys, time
 import numpy as np
-from quadfeat import QuadratureRidge, QuadratureRidgeClassifier, checkpoints, moments
+from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.data import checkpoints
+from quadfeat.solvers import moments
 from quadfeat.models.features import QuadratureFeatures
 checkpoints.SECONDS = checkpoints.TIMES_AS_LONG = 0.0
 moments.ROWS_PER_BLOCK = (64, 64)

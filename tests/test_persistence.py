@@ -32,7 +32,7 @@ from quadfeat import (
     load,
     save,
 )
-from quadfeat.io import persistence
+from quadfeat.io import archive, persistence
 from quadfeat.kernels import (
     ArcCosine,
     Gaussian,
@@ -586,7 +586,7 @@ class TestForgedFiles:
         def fail(*_):
             raise MemoryError
 
-        monkeypatch.setattr(persistence, "_read_array", fail)
+        monkeypatch.setattr(archive, "read_array", fail)
         with pytest.raises(MemoryError):
             load_bytes(small, tmp_path)
 
@@ -659,7 +659,7 @@ class TestForgedFiles:
             expected = np.lib.format.read_array_header_1_0(file)
             end = file.tell()
             file.seek(start)
-            assert persistence._read_header(file, "0.npy") == expected
+            assert archive.read_header(file, "0.npy") == expected
             assert file.tell() == end
 
     def test_other_versions_of_npy(self, small, tmp_path):
