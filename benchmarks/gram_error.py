@@ -28,7 +28,7 @@ def main() -> None:
                 Gaussian(gamma), rule="orf", n_components=n_components, random_state=0
             ).fit(X)
             accumulator = Accumulator(
-                features, Moments.empty(n_components, np.zeros(1)), np.float32
+                features.map_, Moments.empty(n_components, np.zeros(1)), np.float32
             )
             size = rows_per_block(n_components, np.float32)
             for start in range(0, N_ROWS, size):

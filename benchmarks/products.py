@@ -19,7 +19,6 @@ from quadfeat import QuadratureFeatures, transform_into
 from quadfeat._utils.validation import Array
 from quadfeat.engine import core as _core
 from quadfeat.kernels import Gaussian
-from quadfeat.maps.products import FeatureProducts
 from timing import best, repeats_asked_for
 
 ENTRIES = 2**22  # of the features, so that every line is about as much work
@@ -49,11 +48,11 @@ def line(n_columns: int, d: int, n_outputs: int, repeats: int) -> None:
     V = rng.standard_normal((n_columns, n_outputs)).astype(np.float32)
     U = rng.standard_normal((n_rows, n_outputs)).astype(np.float32)
     out: Array = np.empty((n_rows, n_columns), dtype=np.float32)
-    made = FeatureProducts(features)
+    made = features.map_
     products: dict[str, Callable[[], object]] = {
         "multiply": partial(made.multiply, X, V),
         "normal": partial(made.normal_multiply, X, V),
-        "transposed": partial(made.transposed_multiply, X, U),
+        "transposed": partial(made.transpose_multiply, X, U),
     }
     ways: dict[str, Callable[[], object]] = {"transform": partial(transform_into, features, X, out)}
     for name, product in products.items():

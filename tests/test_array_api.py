@@ -20,6 +20,7 @@ from quadfeat import (
     QuadratureRidgeClassifier,
     transform_into,
 )
+from quadfeat.maps import QuadratureMap
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((90, 4))
@@ -76,13 +77,13 @@ class TestWithDispatch:
     def test_no_copies_are_made(self, monkeypatch):
         torch = pytest.importorskip("torch")
         written = []
-        write = FEATURES._write
+        write = QuadratureMap.write
 
-        def remember(rows, out):
+        def remember(self, rows, out):
             written.append((rows, out))
-            write(rows, out)
+            write(self, rows, out)
 
-        monkeypatch.setattr(FEATURES, "_write", remember, raising=False)
+        monkeypatch.setattr(QuadratureMap, "write", remember)
         rows = torch.asarray(NEW)
         Z = FEATURES.transform(rows)
         ((seen, out),) = written

@@ -25,7 +25,7 @@ from quadfeat.data.checkpoints import Checkpoint, RowHash, described
 from quadfeat.io.files import PRIVATE, atomic_write, remove_orphans
 from quadfeat.io.persistence import read_checkpoint
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
-from quadfeat.models.base import rows_per_block
+from quadfeat.solvers.moments import rows_per_block
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((3000, 3))
@@ -170,7 +170,9 @@ class TestDisk:
         (tmp_path / "file").write_text("")
         model = QuadratureRidge(n_components=9, checkpoint=tmp_path / "file" / "state")
         with monkeypatch.context() as broken:
-            broken.setattr("quadfeat.models.base.Accumulator.add", lambda *_: pytest.fail("work"))
+            broken.setattr(
+                "quadfeat.solvers.moments.Accumulator.add", lambda *_: pytest.fail("work")
+            )
             with pytest.raises(
                 OSError, match=r"checkpoint='.*state' cannot be written: (Not a dir|File exists)"
             ):
@@ -432,8 +434,10 @@ def test_classes_that_came_before_the_end_do_not_change_how_blocks_are_cut(
 SCRIPT = """
 import json, os, sys, time
 import numpy as np
-from quadfeat import QuadratureRidge, QuadratureRidgeClassifier, checkpoints, moments
-from quadfeat.models.features import QuadratureFeatures
+from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.data import checkpoints
+from quadfeat.solvers import moments
+from quadfeat.maps import QuadratureMap
 checkpoints.SECONDS = checkpoints.TIMES_AS_LONG = 0.0
 moments.ROWS_PER_BLOCK = (64, 64)
 what, path, out, pause = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
@@ -442,14 +446,14 @@ X = rng.standard_normal((2560, 3))
 y = np.sin(2 * X[:, 0]) + X[:, 1]
 
 written = 0
-write = QuadratureFeatures._write
+write = QuadratureMap.write
 
 def slow(self, X, out):  # counts the rows whose features are made
     global written
     written += X.shape[0]
     write(self, X, out)
 
-QuadratureFeatures._write = slow
+QuadratureMap.write = slow
 offer = checkpoints.Checkpoint.offer
 
 def tell(self, state):  # a step is done and kept

@@ -16,11 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import Gaussian
-from quadfeat.maps.products import FeatureProducts
 from quadfeat.solvers.conjugate import Nystrom, advance, begin, solve
 from quadfeat.solvers.systems import (
-    LocalSystem,
     Residuals,
+    System,
     borders_of_block,
     residuals_of_block,
     sum_pairs,
@@ -112,7 +111,7 @@ def test_the_approximation_is_below_the_matrix_of_rounded_products(gamma, weight
     X = rng.uniform(-2, 2, (3000, 3)).astype(np.float32)
     weights = rng.uniform(0, 3, 3000) if weighted else np.ones(3000)
     features = QuadratureFeatures(Gaussian(gamma), n_components=120, random_state=0).fit(X)
-    products, Z = FeatureProducts(features), features.transform(X).astype(np.float64)
+    products, Z = features.map_, features.transform(X).astype(np.float64)
     means = weights @ Z / weights.sum() * centered
     outer = weights.sum() * np.outer(means, means)
 
@@ -394,13 +393,13 @@ class TestPublishedError:
 
     def test_usual_tolerances_take_one_more_pass(self, monkeypatch):
         passes = []
-        residuals = LocalSystem.residuals
+        residuals = System.residuals
 
         def counted(system, *arguments):
             passes.append("check")
             return residuals(system, *arguments)
 
-        monkeypatch.setattr(LocalSystem, "residuals", counted)
+        monkeypatch.setattr(System, "residuals", counted)
         for dtype in (np.float32, np.float64):
             for alpha in (0.1, 1.0, 10.0):
                 self.fit(self.X.astype(dtype), self.Y, alpha=alpha, tol=1e-3)
@@ -476,15 +475,16 @@ class TestSystems:
 
     def test_borders_add_up(self):
         features = QuadratureFeatures(Gaussian(0.3), n_components=20, random_state=0).fit(self.X)
-        products, Z = FeatureProducts(features), features.transform(self.X)
+        products, Z = features.map_, features.transform(self.X)
         columns = np.column_stack([self.Y, np.ones(90)])
         for weights in (None, self.weights):
-            borders, corner = sum_pairs(
+            parts = [
                 borders_of_block(
                     products, self.X[part], self.Y[part], None if weights is None else weights[part]
                 )
                 for part in np.array_split(np.arange(90), 4)
-            )
+            ]
+            borders, corner = reduce(sum_pairs, parts)
             weighted = columns if weights is None else columns * weights[:, None]
             assert_allclose(borders, Z.T @ weighted, atol=1e-10)
             assert_allclose(corner, columns.T @ weighted, atol=1e-10)
@@ -493,7 +493,7 @@ class TestSystems:
     def test_residuals_add_up(self, dtype):
         X = self.X.astype(dtype)
         features = QuadratureFeatures(Gaussian(0.3), n_components=20, random_state=0).fit(X)
-        products, Z = FeatureProducts(features), features.transform(X).astype(np.float64)
+        products, Z = features.map_, features.transform(X).astype(np.float64)
         coefficients = self.rng.standard_normal((20, 2))
         intercept, shift = np.array([0.3, -0.2]), np.array([1e3, 0.0])
         for weights in (None, self.weights):

@@ -6,6 +6,7 @@ import pickle
 import signal
 import threading
 import time
+from functools import partial
 
 import dask
 import dask.array as da
@@ -18,16 +19,14 @@ from sklearn.frozen import FrozenEstimator
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, grow
 from quadfeat.data.blocks import is_dask
-from quadfeat.data.distributed import (
-    Coefficients,
-    DaskSystem,
-    Outputs,
-    Parcel,
-    Table,
-    look_at_targets,
-)
+from quadfeat.data.dask import DaskRows
+from quadfeat.data.parcels import Parcel
 from quadfeat.kernels import Gaussian
-from quadfeat.models import base as _model
+from quadfeat.models import mapping
+from quadfeat.models.reading import CopyingReader
+from quadfeat.solvers import Coefficients
+from quadfeat.solvers.systems import System
+from quadfeat.solvers.targets import Outputs
 
 N_ROWS, N_COLUMNS = 1500, 3
 
@@ -207,7 +206,7 @@ class TestRidge:
                 assert_close(found.compute(), expected)
 
     def test_lengthscales_are_learnt_of_the_same_rows(self, monkeypatch):
-        monkeypatch.setattr(_model, "LENGTHSCALE_ROWS", 150)
+        monkeypatch.setattr(mapping, "LENGTHSCALE_ROWS", 150)
         X, y = table()
         lazy = da.from_array(X, chunks=CHUNKS)
         local, model = (ridge(lengthscales="ard").fit(rows, y) for rows in (X, lazy))
@@ -454,7 +453,7 @@ class TestWhatTravels:
         assert len(sent) < 2**16
         arrived = pickle.loads(sent)
         assert len(pickle.dumps(arrived)) < 2**16  # on to the next worker, before it is used
-        assert arrived.features.fingerprint() == features.fingerprint()
+        assert arrived.content.fingerprint() == features.fingerprint()
         assert len(pickle.dumps(arrived)) < 2**16
 
     def test_nodes_travel_where_the_seed_does_not_draw_them(self):
@@ -462,15 +461,15 @@ class TestWhatTravels:
         small = QuadratureFeatures(rule="rff", n_components=512, random_state=0).fit(X)
         grown = grow(small, 1024)
         arrived = pickle.loads(pickle.dumps(Parcel(grown)))
-        assert arrived.features.fingerprint() == grown.fingerprint()
+        assert arrived.content.fingerprint() == grown.fingerprint()
 
     def test_other_nodes_are_refused(self):
         X = np.random.default_rng(0).standard_normal((300, 100))
         features = QuadratureFeatures(rule="rff", n_components=512, random_state=0).fit(X)
-        arrived = pickle.loads(pickle.dumps(Parcel(features)))
-        arrived._seed.trace[5] *= 1.01
+        light = features.map_.light()
+        light.trace[5] *= 1.01
         with pytest.raises(RuntimeError, match="a worker draws other nodes"):
-            arrived.features
+            light.unpacked()
 
     def test_of_a_model_the_coefficients(self):
         X, y = table()
@@ -484,7 +483,7 @@ class TestWhatTravels:
             parcels = self.parcels(result)
             assert len(parcels) == 1
             assert len(pickle.dumps(parcels[0])) < 2**16
-            assert isinstance(parcels[0].model._solution, Coefficients)
+            assert isinstance(parcels[0].content._solution, Coefficients)
         mean, _ = model.predict(lazy, return_std=True)
         assert len(pickle.dumps(self.parcels(mean))) < 1.1 * whole
 
@@ -501,9 +500,10 @@ class TestWhatTravels:
         X, y = table(400)
         lazy = da.from_array(X, chunks=(100, 3))
         model = ridge(solver="cg").fit(lazy, y)
-        rows = Table.of(lazy, y)
-        outputs = dask.compute(rows.total(look_at_targets, Outputs.merged, Parcel(None, model)))[0]
-        system = DaskSystem(rows, Parcel(model.features_, model), outputs.summary)
+        rows = DaskRows.of(lazy, y, None, CopyingReader(model))
+        problem = model._problem()
+        outputs = rows.each(partial(Outputs.of, problem.targets), Outputs.merged)
+        system = System(rows, problem, outputs.summary)
         calls = []
         compute = dask.compute
         monkeypatch.setattr(dask, "compute", lambda *args: calls.append(1) or compute(*args))

@@ -92,7 +92,7 @@ def test_what_cannot_grow_says_why(rule, n_components, larger, message):
 
 def test_reweighted_maps_do_not_grow():
     features = fitted("rff", 16, Gaussian(0.05), reweight=True)
-    assert features._reweighted
+    assert features.map_.origin.reweighted
     with pytest.raises(ValueError, match="weights were fitted"):
         grow(features, 64)
 

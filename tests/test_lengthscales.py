@@ -426,7 +426,7 @@ class TestRareColumns:
         ids=["rare", "less rare", "one-hot", "large"],
     )
     def test_the_model_is_not_worse_than_without_lengthscales(self, rare, dtype, monkeypatch):
-        monkeypatch.setattr("quadfeat.models.base.LENGTHSCALE_ROWS", 300)
+        monkeypatch.setattr("quadfeat.models.mapping.LENGTHSCALE_ROWS", 300)
         seen, new = slice(self.n_train), slice(self.n_train, None)
         for seed in range(2):
             X, y, weights = self.table(seed, *rare)

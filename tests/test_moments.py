@@ -23,7 +23,7 @@ FEATURES = QuadratureFeatures(Gaussian(0.2), rule="rff", n_components=30, random
 
 
 def accumulated(features, X, Y, weights, dtype, shift=SHIFT, size=700):
-    accumulator = Accumulator(features, Moments.empty(features.n_components_, shift), dtype)
+    accumulator = Accumulator(features.map_, Moments.empty(features.n_components_, shift), dtype)
     for start in range(0, X.shape[0], size):
         rows = slice(start, start + size)
         accumulator.add(X[rows], Y[rows], None if weights is None else weights[rows])
@@ -83,7 +83,7 @@ def test_few_rows_are_multiplied_in_float64():
 def test_sums_over_many_blocks_lose_no_more_than_one_block():
     rows = rng.standard_normal((512, 5)).astype(np.float32)
     targets = rng.standard_normal((512, 1))
-    accumulator = Accumulator(FEATURES, Moments.empty(30, np.zeros(1)), np.float32)
+    accumulator = Accumulator(FEATURES.map_, Moments.empty(30, np.zeros(1)), np.float32)
     accumulator.add(rows, targets, None)
     once = accumulator.moments.products.copy()
     for _ in range(299):
@@ -208,7 +208,7 @@ def test_memory_is_that_of_a_block_whatever_the_number_of_rows(of_rows, monkeypa
     targets = np.zeros((40_000, 1))
     size = rows_per_block(258, np.float32)
     assert size * 258 * 4 <= 2**19
-    accumulator = Accumulator(features, Moments.empty(256, np.zeros(1)), np.float32)
+    accumulator = Accumulator(features.map_, Moments.empty(256, np.zeros(1)), np.float32)
     tracemalloc.start()
     try:
         for start in range(0, len(rows), size):

@@ -86,7 +86,7 @@ def test_the_error_of_products_is_measured(of_rows, weights, gamma):
     X = rng.standard_normal((3000, 4)).astype(of_rows)
     features = QuadratureFeatures(Gaussian(gamma), rule="orf", n_components=150, random_state=0)
     features.fit(X)
-    accumulator = Accumulator(features, Moments.empty(150, np.zeros(1)), np.float32)
+    accumulator = Accumulator(features.map_, Moments.empty(150, np.zeros(1)), np.float32)
     for start in (0, 1000, 2000):
         rows = slice(start, start + 1000)
         given = None if weights is None else weights[rows]

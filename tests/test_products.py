@@ -14,7 +14,6 @@ from quadfeat import QuadratureFeatures
 from quadfeat.engine import core as _core
 from quadfeat.kernels import ArcCosine, Gaussian, PointwiseNonlinear
 from quadfeat.maps import products
-from quadfeat.maps.products import FeatureProducts
 
 CORES = _core._native.cores() if _core._native is not None else []
 needs_core = pytest.mark.skipif(not CORES, reason="quadfeat was built without its native core")
@@ -55,7 +54,7 @@ def check_products(features, X, n_outputs, seed=0):
     V, U, weights = (values.astype(X.dtype) for values in (V, U, weights))
     Z = features.transform(X).astype(np.float64)
     size = np.abs(Z)
-    made = FeatureProducts(features)
+    made = features.map_
 
     ZV = made.multiply(X, V)
     assert ZV.dtype == X.dtype
@@ -67,7 +66,7 @@ def check_products(features, X, n_outputs, seed=0):
         scale = size.T @ (np.abs(values)[:, None] * (size @ np.abs(V)))
         close(normal, Z.T @ (values[:, None] * (Z @ V)), scale, X.dtype)
 
-    ZU = made.transposed_multiply(X, U)
+    ZU = made.transpose_multiply(X, U)
     assert ZU.dtype == np.float64
     close(ZU, Z.T @ U, size.T @ np.abs(U), X.dtype)
     return ZV, normal, ZU
@@ -127,12 +126,12 @@ def test_without_rows_or_outputs(core, n_outputs, monkeypatch):
     use(core, monkeypatch)
     X = np.random.default_rng(0).standard_normal((9, 50)).astype(np.float32)
     features = fitted(KERNELS["gaussian"], "sr33", 300, X)
-    made = FeatureProducts(features)
+    made = features.map_
     V = np.ones((300, n_outputs))
     for rows in (X[:0], sparse.csr_matrix(X)[:0]):
         assert made.multiply(rows, V).shape == (0, n_outputs)
         assert_array_equal(made.normal_multiply(rows, V), np.zeros((300, n_outputs)))
-        assert_array_equal(made.transposed_multiply(rows, V[:0]), np.zeros((300, n_outputs)))
+        assert_array_equal(made.transpose_multiply(rows, V[:0]), np.zeros((300, n_outputs)))
     if n_outputs == 0:
         check_products(features, X, 0)
 
@@ -174,7 +173,7 @@ def test_factors_of_any_layout_and_dtype(core, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((33, 50)).astype(np.float32)
     features = fitted(KERNELS["gaussian"], "sr33", 101, X)
-    made = FeatureProducts(features)
+    made = features.map_
     V = rng.standard_normal((101, 3)).astype(np.float32)
     weights = rng.random(33).astype(np.float32)
     for other in (V.astype(np.float64), np.asfortranarray(V), V[::-1].copy()[::-1], V.tolist()):
@@ -194,10 +193,10 @@ def test_rows_out_of_range(core, dtype, monkeypatch):
     features = fitted(KERNELS["gaussian"], "sr33", 61, X)
     check_products(features, X * dtype(2.0**60), 3)
     V = np.ones((61, 1))
-    made = FeatureProducts(features)
+    made = features.map_
     broken = X.copy()
     broken[3, 4] = np.nan
-    squares = FeatureProducts(fitted(KERNELS["arccos2"], "sr33", 61, X))
+    squares = fitted(KERNELS["arccos2"], "sr33", 61, X).map_
     huge = X * (np.finfo(dtype).max / 100)
     for product, rows, message in [(made, broken, "NaN"), (squares, huge, "beyond the range")]:
         with pytest.raises(ValueError, match=message):
@@ -205,12 +204,12 @@ def test_rows_out_of_range(core, dtype, monkeypatch):
         with pytest.raises(ValueError, match=message):
             product.normal_multiply(rows, V)
         with pytest.raises(ValueError, match=message):
-            product.transposed_multiply(rows, np.ones((5, 1)))
+            product.transpose_multiply(rows, np.ones((5, 1)))
 
 
 def test_factors_of_another_shape_are_told():
     X = np.random.default_rng(0).standard_normal((5, 50))
-    made = FeatureProducts(fitted(KERNELS["gaussian"], "sr33", 61, X))
+    made = fitted(KERNELS["gaussian"], "sr33", 61, X).map_
     V = np.ones((61, 2))
     for bad in (np.ones(61), np.ones((60, 2)), np.ones((2, 61)), np.ones((61, 1, 1))):
         with pytest.raises(ValueError, match=r"V has shape .* each of the 61 components"):
@@ -218,7 +217,7 @@ def test_factors_of_another_shape_are_told():
         with pytest.raises(ValueError, match=r"V has shape .* each of the 61 components"):
             made.normal_multiply(X, bad)
         with pytest.raises(ValueError, match=r"U has shape .* each of the 5 rows of X"):
-            made.transposed_multiply(X, bad)
+            made.transpose_multiply(X, bad)
     for weights in (np.ones(4), np.ones((5, 1)), 1.0):
         with pytest.raises(ValueError, match=r"weights has shape .* each of the 5 rows of X"):
             made.normal_multiply(X, V, weights)
@@ -294,7 +293,8 @@ def test_an_interrupt_stops_a_long_product(name):
     script = f"""
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from quadfeat import QuadratureFeatures, _core
+from quadfeat import QuadratureFeatures
+from quadfeat.engine import core as _core
 x = np.ones((1, 100), dtype=np.float32)
 features = QuadratureFeatures(n_components=1000, random_state=0).fit(x)
 compiled = _core.compile_map(features.nodes_, features.kernel_, x.dtype)

@@ -75,7 +75,7 @@ def test_what_is_fitted_is_all_there_is():
     features = QuadratureFeatures(
         Gaussian(0.25), rule=rule, n_components=30, reweight=True, random_state=0
     ).fit(IRIS)
-    assert features._reweighted
+    assert features.map_.origin.reweighted
     Z = features.transform(IRIS)
     assert np.allclose(features.approximate_kernel(IRIS), Z @ Z.T)
 

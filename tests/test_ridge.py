@@ -800,11 +800,11 @@ class TestConjugateGradients:
         assert 1e-8 < wrong / np.linalg.norm(y - y.mean()) <= model.solver_error_
 
     def test_auto_takes_it_for_many_features(self, monkeypatch):
-        monkeypatch.setattr("quadfeat.models.base.NORMAL_UP_TO", 50)
+        monkeypatch.setattr("quadfeat.models.parameters.NORMAL_UP_TO", 50)
         assert ridge().fit(X, y).solver_error_ > 0
         assert ridge(alpha="gcv").fit(X, y).solver_error_ == 0
         assert ridge().fit(OneShot(blocks(X, y))).solver_error_ == 0
-        monkeypatch.setattr("quadfeat.models.base.NORMAL_UP_TO", 80)
+        monkeypatch.setattr("quadfeat.models.parameters.NORMAL_UP_TO", 80)
         assert ridge().fit(X, y).solver_error_ == 0
 
     def test_what_it_does_not_know(self):
@@ -865,7 +865,7 @@ class TestProbabilities:
         labels = np.minimum(LABELS[:60], n_classes - 1)
         model = classifier(class_weight={0: 3.0, 1: 0.4}).fit(X[:60], labels)
         found = model._solution.posterior
-        targets = model._final_targets(labels, model._solution.summary)
+        targets = model.targets().final(labels, model._solution.summary)
         amounts = np.where(labels == 0, 3.0, np.where(labels == 1, 0.4, 1.0))
         left_out = calibration.left_out_decisions(found, Z[:60], targets, amounts)
         for row in range(60):

@@ -20,6 +20,7 @@ import pytest
 import quadfeat
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.data.blocks import is_dask
+from quadfeat.maps import QuadratureMap
 from soak import cli, flips, loky, processes, runner, threads
 from soak.clusters import Clusters
 from soak.flips import Flips
@@ -292,14 +293,14 @@ class TestForks:
         ],
     )
     def test_find_faults_of_children(self, fault, message, monkeypatch):
-        real, parent = QuadratureFeatures._write, os.getpid()
+        real, parent = QuadratureMap.write, os.getpid()
 
         def write(self, X, out):
             real(self, X, out)
             if os.getpid() != parent:
                 out += fault()
 
-        monkeypatch.setattr(QuadratureFeatures, "_write", write)
+        monkeypatch.setattr(QuadratureMap, "write", write)
         monkeypatch.setattr("soak.forks.FORKS", 3)
         assert_found(log_of(Forks(patience=3.0), 0), message)
 

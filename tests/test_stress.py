@@ -116,7 +116,7 @@ class TestMemory:
         """No cycles: nothing waits for the garbage collector, least of all native memory."""
         features = fitted_map()
         features.transform(X)
-        (_, compiled), *_ = features._compiled.values()
+        compiled = features.map_.engine_for(X)
         model = regressor(features=features).fit(X, y)
         model.predict(X)
         gone = [weakref.ref(thing) for thing in (features, compiled, model)]

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import eval_legendre
 
-from quadfeat.auto.variance import AngularRule, BlockMoments, radial_slices
+from quadfeat.auto.variance import AngularRule, BlockMoments
 from quadfeat.kernels import Gaussian, Matern, RationalQuadratic
 from quadfeat.rotations import Haar
 from quadfeat.rules import SphericalRadial
+from quadfeat.rules.radial import radial_slices
 
 KERNELS = {
     "gaussian": Gaussian(0.5),

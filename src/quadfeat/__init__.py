@@ -1,15 +1,18 @@
 """Quadrature-based random features: kernel methods at the price of linear ones."""
 
-from importlib.metadata import version
-
 from quadfeat import _aliases, bounds, kernels, rotations, rules
-from quadfeat.data.blocks import ParquetBlocks
+from quadfeat._utils.version import __version__ as __version__
+from quadfeat.data import ParquetBlocks
 from quadfeat.engine.core import show_config
-from quadfeat.io.persistence import load, save
-from quadfeat.maps.growth import grow
-from quadfeat.maps.kernel_error import KernelError
-from quadfeat.models.features import QuadratureFeatures, transform_into
-from quadfeat.models.ridge import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.io import load, save
+from quadfeat.maps import KernelError
+from quadfeat.models import (
+    QuadratureFeatures,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+    grow,
+    transform_into,
+)
 from quadfeat.solvers.posterior import AlphaPath
 
 __all__ = [
@@ -29,7 +32,5 @@ __all__ = [
     "show_config",
     "transform_into",
 ]
-
-__version__ = version("quadfeat")
 
 _aliases.install()

@@ -15,35 +15,42 @@ from types import ModuleType
 from typing import Any
 
 MOVED: dict[str, tuple[str, ...]] = {
-    "quadfeat._model": ("quadfeat.models.base",),
+    "quadfeat._model": ("quadfeat.models.base", "quadfeat.solvers.base", "quadfeat.solvers.cg"),
     "quadfeat._pickles": ("quadfeat.io.pickles",),
     "quadfeat.accuracy": ("quadfeat.maps.kernel_error",),
-    "quadfeat.blocks": ("quadfeat.data.blocks",),
+    "quadfeat.blocks": ("quadfeat.data",),
     "quadfeat.budget": ("quadfeat.auto.budget",),
     "quadfeat.calibration": ("quadfeat.models.calibration",),
     "quadfeat.checkpoints": ("quadfeat.data.checkpoints",),
     "quadfeat.cli": ("quadfeat.apps.cli",),
     "quadfeat.conjugate": ("quadfeat.solvers.conjugate",),
-    "quadfeat.distributed": ("quadfeat.data.distributed",),
+    "quadfeat.distributed": ("quadfeat.data.dask",),
     "quadfeat.features": ("quadfeat.models.features", "quadfeat.rules"),
-    "quadfeat.growth": ("quadfeat.maps.growth",),
+    "quadfeat.growth": ("quadfeat.models",),
     "quadfeat.lengthscales": ("quadfeat.solvers.lengthscales",),
     "quadfeat.moments": ("quadfeat.solvers.moments",),
     "quadfeat.nodes": ("quadfeat.rules.nodes",),
     "quadfeat.nonlinearities": ("quadfeat.kernels.nonlinearities",),
     "quadfeat.persistence": ("quadfeat.io.persistence",),
     "quadfeat.posterior": ("quadfeat.solvers.posterior",),
-    "quadfeat.products": ("quadfeat.maps.products",),
     "quadfeat.progress": ("quadfeat.data.progress",),
     "quadfeat.reweighting": ("quadfeat.maps.reweighting",),
-    "quadfeat.ridge": ("quadfeat.models.ridge",),
+    "quadfeat.ridge": ("quadfeat.models",),
     "quadfeat.sampling": ("quadfeat.data.sampling",),
-    "quadfeat.selection": ("quadfeat.auto.selection",),
+    "quadfeat.selection": (
+        "quadfeat.auto.selection",
+        "quadfeat.auto.sample",
+        "quadfeat.auto.closed_forms",
+        "quadfeat.auto.trials",
+    ),
     "quadfeat.spectra": ("quadfeat.kernels.spectra",),
     "quadfeat.summaries": ("quadfeat.solvers.summaries",),
     "quadfeat.systems": ("quadfeat.solvers.systems",),
-    "quadfeat.variance": ("quadfeat.auto.variance",),
+    "quadfeat.variance": ("quadfeat.auto.variance", "quadfeat.rules.radial"),
 }
+
+# Classes that have other names now.
+RENAMED = {("quadfeat._model", "Solution"): ("quadfeat.solvers.normal", "NormalSolution")}
 
 
 class OldPaths(MetaPathFinder, Loader):
@@ -62,6 +69,9 @@ class OldPaths(MetaPathFinder, Loader):
 
 def _lookup(old: str) -> Callable[[str], Any]:
     def find(name: str) -> Any:
+        if (old, name) in RENAMED:
+            new, renamed = RENAMED[old, name]
+            return getattr(importlib.import_module(new), renamed)
         for new in MOVED[old]:
             found = importlib.import_module(new)
             if hasattr(found, name) and not name.startswith("__"):

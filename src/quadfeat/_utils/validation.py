@@ -164,6 +164,15 @@ def object_or_name(
     )
 
 
+def check_kind(
+    value: Any, kind: type[Kind], message: str, error: type[Exception] = TypeError
+) -> Kind:
+    """Return ``value`` if it is of the ``kind``; raise an ``error`` with the message otherwise."""
+    if isinstance(value, kind):
+        return value
+    raise error(message)
+
+
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` for the choice nearest to ``value``, or nothing."""
     nearest = difflib.get_close_matches(str(value).lower(), list(choices), n=1, cutoff=0.65)

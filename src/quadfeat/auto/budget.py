@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
 from quadfeat import bounds
 from quadfeat._utils import validation as check
-from quadfeat.auto.selection import Sample, Selection, Trial
-from quadfeat.kernels.nonlinearities import Fourier
-from quadfeat.kernels.spectra import NormalSpectrum
+from quadfeat.auto.sample import Sample
+from quadfeat.auto.selection import Selection
+from quadfeat.auto.trials import Trial
 from quadfeat.rules import Rule
 
 # More columns than this are taken for a sign that features are the wrong tool. Expected errors are
@@ -108,9 +107,8 @@ def paper_bound(sample: Sample, tol: float) -> int | None:
     It bounds the probability, here 0.05, that the largest absolute error over all pairs exceeds
     ``tol``. The diameter of the data is that of the sample.
     """
-    kernel: Any = sample.kernel
-    normal = isinstance(kernel.spectrum, NormalSpectrum)
+    kernel = sample.kernel
     diameter = float(pdist(sample.scaled).max(initial=0.0))
-    if not (normal and isinstance(kernel.nonlinearity, Fourier)) or diameter == 0:
+    if not (kernel.is_stationary and kernel.spectrum.is_normal) or diameter == 0:
         return None
     return bounds.n_components_for_sup_error(tol, 0.05, sample.d, diameter=diameter)

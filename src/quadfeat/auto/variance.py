@@ -7,7 +7,7 @@ to 1 estimates :math:`k(r) - 1` by the mean of
 
 over its nodes. In a block the directions ``z`` are a randomly turned simplex or orthoplex, so any
 two of them have the same inner product ``c`` (``-1/d`` or 0). With Gegenbauer polynomials
-:math:`p_l`, orthonormal for the law of ``s`` on the sphere, and
+:math:`p_l`, orthonormal for the distribution of ``s`` on the sphere, and
 :math:`a_l(\rho) = E_s[h(\rho, s) p_l(s)]`, the addition theorem gives for nodes ``i``, ``j``
 
 .. math::
@@ -22,17 +22,14 @@ sums over a few nodes; stretching radii (``origin="match"``) is left out of acco
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
 from quadfeat._utils.validation import Float64Array
-from quadfeat.kernels.spectra import IsotropicSpectrum
 
 N_ANGLES = 40  # nodes of the Gauss rule for s, and polynomials
-N_RADII = 64  # midpoints of equally likely slices of the radial law
 
 
 @dataclass(frozen=True)
@@ -160,12 +157,3 @@ class BlockMoments:
         at_ends = integrals[:, below] * (1.0 - part) + integrals[:, below + 1] * part
         means = np.diff(at_ends, axis=1) * n_slices
         return np.asarray((means**2).mean(axis=1))
-
-
-def radial_slices(spectrum: IsotropicSpectrum, d: int, tilt: float) -> Float64Array:
-    """Return radii that stand for equally likely slices of the tilted law."""
-    midpoints = (np.arange(N_RADII) + 0.5) / N_RADII
-    # A second coordinate by the golden ratio, which spreads evenly with the first.
-    second = np.modf(np.arange(1, N_RADII + 1) * (math.sqrt(5) - 1) / 2)[0]
-    uniforms = np.stack([midpoints, second], axis=1)[:, : spectrum.n_radial]
-    return spectrum.radii(uniforms, d, tilt)

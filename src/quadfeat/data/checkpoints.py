@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from sklearn.base import BaseEstimator
 from quadfeat._utils import validation as check
 from quadfeat.data.blocks import Block
 from quadfeat.io.files import PRIVATE, remove_orphans
+from quadfeat.io.persistence import read_checkpoint, write_checkpoint
 
 # Parameters that do not change what is fitted.
 NOT_IDENTITY = ("n_jobs", "verbose", "checkpoint")
@@ -138,11 +140,20 @@ class Checkpoint:
     path : str, path or None
     identity : dict
         What the work is, apart from its rows: a file about other work is rejected.
+    check_state : callable, optional
+        Raises an error if a state that was read from a file is not one of this work. Objects in it
+        are checked already.
     """
 
-    def __init__(self, path: Any, identity: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        path: Any,
+        identity: dict[str, Any],
+        check_state: Callable[[Any], None] = lambda state: None,
+    ) -> None:
         self.path = None if path is None else Path(os.fspath(path))
         self.identity = identity
+        self._check_state = check_state
         self._rows = RowHash()
         self._expected: str | None = None
         self._due = time.monotonic() + SECONDS
@@ -151,9 +162,7 @@ class Checkpoint:
         """Return the state of an earlier process, or None if there is none."""
         if self.path is None or not self.path.exists():
             return None
-        from quadfeat.io.persistence import read_checkpoint
-
-        kept = read_checkpoint(self.path)
+        kept = read_checkpoint(self.path, self._check_state)
         for name, value in self.identity.items():
             if kept["identity"].get(name) != value:
                 raise ValueError(
@@ -163,6 +172,17 @@ class Checkpoint:
                 )
         self._expected = kept["rows"]
         return kept["state"]
+
+    def check_state(self, state: Any, check_state: Callable[[Any], None]) -> None:
+        """Raise an error if what was loaded fails a check."""
+        try:
+            if state is not None:
+                check_state(state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} cannot be loaded: it is not as quadfeat writes it "
+                f"({error}): delete the file, or give another path."
+            ) from error
 
     def begin(self, state: Any) -> None:
         """Write a first state, so that a path that cannot be written fails before any work."""
@@ -195,9 +215,13 @@ class Checkpoint:
                 "give another path."
             )
 
+    def is_due(self) -> bool:
+        """Return whether the last file is old enough for another one."""
+        return self.path is not None and time.monotonic() >= self._due
+
     def offer(self, state: Any) -> None:
         """Write the state, if the last file is old enough; warn if that fails."""
-        if self.path is None or time.monotonic() < self._due:
+        if not self.is_due():
             return
         try:
             self._write(state)
@@ -209,8 +233,6 @@ class Checkpoint:
             )
 
     def _write(self, state: Any) -> None:
-        from quadfeat.io.persistence import write_checkpoint
-
         assert self.path is not None
         started = time.monotonic()
         kept = {"identity": self.identity, "rows": self._rows.digest(), "state": state}

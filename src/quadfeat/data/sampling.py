@@ -21,6 +21,7 @@ from scipy import sparse
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
+from quadfeat.io import checks, register
 
 Keys = NDArray[np.uint64]
 
@@ -31,6 +32,7 @@ ENTRIES_PER_BATCH = 2**15
 MORE_CANDIDATES = 8
 
 
+@register
 @dataclass(frozen=True)
 class RowSample:
     """Distinct rows of a table.
@@ -59,6 +61,14 @@ class RowSample:
     rows: Float64Array
     weights: Float64Array
     size: int
+
+    def check_consistency(self) -> None:
+        name = "rows of _solution"
+        n_rows, n_columns = np.shape(self.rows)
+        checks.check_array(self.keys, (n_rows,), np.uint64, name)
+        checks.check_array(self.rows, (n_rows, n_columns), np.float64, name)
+        checks.check_array(self.weights, (n_rows,), np.float64, name)
+        checks.expect(check.check_count(self.size, name) >= n_rows, f"there are too many {name}")
 
     @classmethod
     def empty(cls, n_columns: int, size: int) -> RowSample:

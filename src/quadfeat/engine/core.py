@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import platform
 import warnings
+from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
@@ -21,9 +22,10 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.kernels import Kernel
-from quadfeat.kernels.nonlinearities import Fourier, Ramp
-from quadfeat.rules.nodes import Nodes
+
+if TYPE_CHECKING:
+    from quadfeat.kernels import Kernel
+    from quadfeat.rules.nodes import Nodes
 
 try:
     from quadfeat.engine import _native
@@ -54,9 +56,6 @@ FARTHEST_VALUE = {
 
 # How the native core computes the inner products of rows and nodes, if it does.
 Product = Literal["structured", "dense", "given"]
-
-# Names of the native core for powers of the ramp.
-RAMPS = ("step", "ramp", "squared_ramp")
 
 # Factors of the input beyond this, or below its inverse, may overflow float32.
 SMALLEST_FACTOR = 1e-30
@@ -147,7 +146,7 @@ def _count_processors(allowed: int, wanted: str | None) -> int:
 
 def farthest(kernel: Kernel, dtype: Any) -> float:
     """Return how large the native core's arguments may be."""
-    limits = FARTHEST_ANGLE if isinstance(kernel.nonlinearity, Fourier) else FARTHEST_VALUE
+    limits = FARTHEST_ANGLE if kernel.nonlinearity.is_periodic else FARTHEST_VALUE
     return limits[np.dtype(dtype).name]
 
 
@@ -166,11 +165,45 @@ def largest_magnitude(X: Any) -> float:
     return float(native(np.atleast_2d(values), CORE))
 
 
-class CompiledMap(Protocol):
-    """Writes the features of rows in the dtype it was compiled for."""
+class CompiledMap(ABC):
+    """Writes the features of rows in the dtype it was compiled for.
 
+    Attributes
+    ----------
+    is_fused : bool
+        Whether it goes from rows to features in one pass, and multiplies them as it makes them.
+    """
+
+    is_fused = False
+
+    @abstractmethod
     def write(self, X: Any, out: Array, n_threads: int) -> None:
         """Write the features of a dense or CSR matrix into ``out``."""
+
+    def multiplies(self, X: Any, n_outputs: int) -> bool:
+        """Return whether to multiply features of rows by so many columns as they are made."""
+        return self.is_fused and not sparse.issparse(X) and n_outputs <= OUTPUTS_UP_TO
+
+    def write_within(self, X: Array, out: Array, n_threads: int, limit: float) -> bool:
+        """Write the features of a dense matrix whose entries are finite and up to ``limit``.
+
+        If some are not, return ``False``, with an unknown part of ``out`` written.
+        """
+        raise NotImplementedError
+
+    def multiply(self, X: Array, V: Array, out: Array, n_threads: int) -> None:
+        """Write ``Z V`` into ``out``, ``Z`` being the features of a dense matrix."""
+        raise NotImplementedError
+
+    def normal_multiply(
+        self, X: Array, weights: Array, V: Array, out: Array, n_threads: int
+    ) -> None:
+        """Add ``Z' diag(weights) Z V`` to ``out``, float64; ``weights`` of shape (n_rows, 1)."""
+        raise NotImplementedError
+
+    def transposed_multiply(self, X: Array, U: Array, out: Array, n_threads: int) -> None:
+        """Add ``Z' U`` to ``out``, float64."""
+        raise NotImplementedError
 
 
 def compile_map(nodes: Nodes, kernel: Kernel, dtype: Any, *, far: bool = False) -> CompiledMap:
@@ -193,13 +226,13 @@ def _compile_native(nodes: Nodes, kernel: Kernel, factors: Float64Array, dtype: 
     d = nodes.directions.d
     structured = nodes.directions.structure() is not None and d > DENSE_UP_TO
     in_core = structured or d <= TILES_UP_TO
-    if in_core and isinstance(kernel.nonlinearity, (Fourier, Ramp)):
+    if in_core and kernel.nonlinearity.native_name is not None:
         product: Product = "structured" if structured else "dense"
         return FusedMap(native_map(nodes, kernel, dtype, product, factors))
     return BatchedMap(nodes, kernel, factors, dtype, structured=structured)
 
 
-class NumpyMap:
+class NumpyMap(CompiledMap):
     """Everything in NumPy, batches of rows shared out to threads."""
 
     def __init__(self, nodes: Nodes, kernel: Kernel, dtype: Any) -> None:
@@ -230,7 +263,7 @@ class NumpyMap:
             )
 
 
-class PrescaledMap:
+class PrescaledMap(CompiledMap):
     """Rows are scaled in float64, then handed to a map that does not scale them."""
 
     def __init__(self, unscaled: CompiledMap, factors: Float64Array) -> None:
@@ -242,8 +275,10 @@ class PrescaledMap:
             self.unscaled.write(_scaled(X[rows], self.factors), out[rows], n_threads)
 
 
-class FusedMap:
+class FusedMap(CompiledMap):
     """From rows to features in one native pass."""
+
+    is_fused = True
 
     def __init__(self, native_map: Any) -> None:
         self.map = native_map
@@ -257,30 +292,23 @@ class FusedMap:
             self.write_within(X, out, n_threads, np.inf)
 
     def write_within(self, X: Array, out: Array, n_threads: int, limit: float) -> bool:
-        """Write the features of a dense matrix whose entries are finite and up to ``limit``.
-
-        If some are not, returns ``False``, with an unknown part of ``out`` written.
-        """
         return self.map.transform(X, out, _enough_threads(out.size, n_threads), CORE, limit)
 
     def multiply(self, X: Array, V: Array, out: Array, n_threads: int) -> None:
-        """Write ``Z V`` into ``out``, ``Z`` being the features of a dense matrix."""
         self.map.multiply(X, V, out, _enough_threads(len(X) * len(V), n_threads), CORE)
 
     def normal_multiply(
         self, X: Array, weights: Array, V: Array, out: Array, n_threads: int
     ) -> None:
-        """Add ``Z' diag(weights) Z V`` to ``out``, float64; ``weights`` of shape (n_rows, 1)."""
         threads = _enough_threads(len(X) * len(V), n_threads)
         self.map.normal_multiply(X, weights, V, out, threads, CORE)
 
     def transposed_multiply(self, X: Array, U: Array, out: Array, n_threads: int) -> None:
-        """Add ``Z' U`` to ``out``, float64."""
         threads = _enough_threads(len(X) * len(out), n_threads)
         self.map.transposed_multiply(X, U, out, threads, CORE)
 
 
-class BatchedMap:
+class BatchedMap(CompiledMap):
     """Arguments first, a batch of rows at a time, then the features of them.
 
     For what the native core cannot do, a user's function of the arguments, and for what BLAS does
@@ -298,7 +326,7 @@ class BatchedMap:
         else:
             self.matrix = (nodes.frequencies() * factors).T.astype(dtype)
         self.features = None
-        if isinstance(kernel.nonlinearity, (Fourier, Ramp)):
+        if kernel.nonlinearity.native_name is not None:
             self.features = native_map(nodes, kernel, dtype, "given")
 
     def write(self, X: Any, out: Array, n_threads: int) -> None:
@@ -369,10 +397,10 @@ def native_map(
         }
     else:
         phi = kernel.nonlinearity
-        if isinstance(phi, Fourier):
+        if phi.is_periodic:
             radii = radii / np.pi  # the core takes angles in half turns
         parts |= {
-            "phi": "fourier" if isinstance(phi, Fourier) else RAMPS[phi.homogeneity or 0],
+            "phi": phi.native_name,
             "amplitudes": nodes.amplitudes(kernel),
             "reflected": nodes.reflected,
             "last_is_single": nodes.last_is_single,

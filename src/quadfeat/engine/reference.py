@@ -9,10 +9,14 @@ which is the direction of a node.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.kernels.nonlinearities import Fourier, Nonlinearity
+
+if TYPE_CHECKING:
+    from quadfeat.kernels.nonlinearities import Nonlinearity
 
 
 def butterfly_stages(d: int) -> list[tuple[int, int]]:
@@ -144,10 +148,10 @@ def write_features(
 ) -> None:
     """Write ``amplitude_j * phi(argument_j)`` for every node into the columns of ``out``.
 
-    Column order: node by node, and for each node its cosine then its sine (a Fourier pair), or
-    ``phi(+argument)`` then ``phi(-argument)`` (a reflected node), or ``phi(argument)`` alone. If
+    Column order: node by node, and for each node the columns of its nonlinearity (cosine then sine
+    of a Fourier pair), or ``phi(+argument)`` then ``phi(-argument)`` if nodes are reflected. If
     ``last_is_single``, the last node has one column instead of two: ``cos(argument + phase)``
-    or ``phi(+argument)``; its amplitude is the caller's affair.
+    or ``phi(+argument)``; the caller has to adapt its amplitude.
 
     Parameters
     ----------
@@ -158,20 +162,14 @@ def write_features(
         See :class:`quadfeat.rules.nodes.Nodes`.
     out : array of shape (n_rows, n_columns)
     """
-    fourier = isinstance(nonlinearity, Fourier)
-    step = 2 if fourier or reflected else 1
+    step = 2 if reflected else nonlinearity.columns_per_node
     whole = arguments.shape[1] - last_is_single
     t, a, columns = arguments[:, :whole], amplitudes[:whole], out[:, : step * whole]
-    if whole == 0:  # some functions of users cannot take an empty array
-        pass
-    elif fourier:
-        np.multiply(np.cos(t), a, out=columns[:, 0::2])
-        np.multiply(np.sin(t), a, out=columns[:, 1::2])
-    else:
-        np.multiply(nonlinearity(t), a, out=columns[:, ::step], casting="same_kind")
+    if whole > 0:  # some user-defined functions cannot take an empty array
+        for k, values in enumerate(nonlinearity.columns(t)):
+            np.multiply(values, a, out=columns[:, k::step], casting="same_kind")
         if reflected:
             np.multiply(nonlinearity(-t), a, out=columns[:, 1::2], casting="same_kind")
     if last_is_single:
-        last = arguments[:, whole]
-        value = np.cos(last + arguments.dtype.type(phase)) if fourier else nonlinearity(last)
+        value = nonlinearity.single_column(arguments[:, whole], phase)
         out[:, step * whole] = amplitudes[whole] * value

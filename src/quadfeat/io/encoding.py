@@ -1,111 +1,28 @@
 """Models as trees of plain values beside arrays, and back: what ``quadfeat.save`` writes.
 
 A tree is made of what JSON has. All else is an object with a ``"type"``: a container or number that
-JSON does not know, a reference to an array, or one of the classes in ``KNOWN`` with its attributes.
-Nothing is looked up by a name from a tree but in that table, so that a tree can build nothing else.
+JSON does not know, a reference to an array, or a registered class with its attributes
+(:mod:`quadfeat.io.registry`). Nothing is looked up by a name from a tree but in the registry, so
+that a tree can build nothing else.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.frozen import FrozenEstimator
 
-from quadfeat import kernels, rotations, rules
 from quadfeat._utils import validation as check
 from quadfeat._utils.random import BIT_GENERATORS, check_state, restored
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.auto.selection import Candidate
-from quadfeat.data.sampling import RowSample
-from quadfeat.io.migrations import with_control, with_indices
-from quadfeat.maps.kernel_error import KernelError
-from quadfeat.models.base import LEARNT, IterativeSolution, Penalty, Solution
-from quadfeat.models.features import QuadratureFeatures, States
-from quadfeat.models.ridge import QuadratureRidge, QuadratureRidgeClassifier
-from quadfeat.rules.nodes import DenseDirections, Nodes, TurnedVertices
-from quadfeat.solvers.conjugate import Nystrom, State
-from quadfeat.solvers.moments import Moments
-from quadfeat.solvers.posterior import AlphaPath, Posterior, RidgeProblem
-from quadfeat.solvers.summaries import Summary
+from quadfeat.io.migrations import migrated
+from quadfeat.io.registry import Registration, registered_as, registration_of
 
-MODELS: tuple[type[Any], ...] = (QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier)
-
-# Small estimators: all they are is their parameters.
-PARTS: tuple[type[Any], ...] = (
-    kernels.ArcCosine,
-    kernels.Gaussian,
-    kernels.Laplacian,
-    kernels.Matern,
-    kernels.PointwiseNonlinear,
-    kernels.RationalQuadratic,
-    rules.Fastfood,
-    rules.GaussHermite,
-    rules.MonteCarlo,
-    rules.QuasiMonteCarlo,
-    rules.SphericalRadial,
-    rotations.Butterfly,
-    rotations.Haar,
-    rotations.Hadamard,
-    rotations.Householder,
-    FrozenEstimator,
-)
-
-# Immutable records: all they are is their fields.
-RECORDS: tuple[type[Any], ...] = (
-    AlphaPath,
-    Candidate,
-    DenseDirections,
-    IterativeSolution,
-    KernelError,
-    Moments,
-    Nodes,
-    Nystrom,
-    Penalty,
-    Posterior,
-    RidgeProblem,
-    RowSample,
-    State,
-    States,
-    Summary,
-    TurnedVertices,
-    rotations.ButterflyMatrices,
-    rotations.DenseMatrices,
-    rotations.HadamardMatrices,
-    rotations.Reflections,
-    rules.FastfoodMatrices,
-)
-
-KNOWN = {kind.__name__: kind for kind in (*MODELS, *PARTS, *RECORDS, Solution)}
-
-# What fitting adds to the parameters of a model.
-OF_ANY_FIT = ("n_features_in_", "feature_names_in_")
-LEARNT_BY_MAP = (
-    *OF_ANY_FIT,
-    "kernel_",
-    "rule_",
-    "candidates_",
-    "why_",
-    "approximation_error_",
-    "n_components_",
-    "n_components_bound_",
-    "nodes_",
-    "_n_features_out",
-    "_states",
-    "_reweighted",
-    "_sklearn_output_config",
-)
-LEARNT_BY_MODEL = (*OF_ANY_FIT, *LEARNT, "features_", "classes_")
-
-# Made again when it is needed; what a pipeline is to pass on, which is no part of a model.
-NOT_KEPT = ("_compiled", "_metadata_request")
-
-# Parameters that name a path, which is not for a file to choose.
-PATHS = ("checkpoint",)
+# What a pipeline is to pass on, which is no part of an estimator.
+NOT_KEPT = ("_metadata_request",)
 
 Tree = Any
 
@@ -152,10 +69,10 @@ class Encoder:
             return {"type": "dict", "items": items}
         if isinstance(value, (np.random.Generator, np.random.RandomState)):
             return self._encode_generator(value, where)
-        kind = type(value)
-        if KNOWN.get(kind.__name__) is not kind:
+        entry = registration_of(type(value))
+        if entry is None:
             raise _refusal(where, value)
-        return self._encode_object(value, where)
+        return self._encode_object(value, entry, where)
 
     def _encode_items(self, values: Iterable[Any], where: str) -> list[Tree]:
         return [self.encode(item, f"{where}[{index}]") for index, item in enumerate(values)]
@@ -179,28 +96,23 @@ class Encoder:
             "state": self.encode(state, where),
         }
 
-    def _encode_object(self, value: Any, where: str) -> Tree:
-        kind = type(value)
-        if kind in RECORDS:
-            attributes = {name: getattr(value, name) for name in _field_names(kind)}
-        else:
-            held = dict(vars(value))  # another thread may be computing one of them
-            attributes = {name: item for name, item in held.items() if name not in NOT_KEPT}
-            unknown = sorted(set(attributes) - set(_attribute_names(kind)))
-            if unknown:
-                raise ValueError(
-                    f"{where}.{unknown[0]} cannot be saved, since quadfeat.save does not know what "
-                    "it is: delete this attribute, or pickle the object."
-                )
+    def _encode_object(self, value: Any, entry: Registration, where: str) -> Tree:
+        held = entry.attributes(value)
+        attributes = {name: item for name, item in held.items() if name not in NOT_KEPT}
+        unknown = sorted(set(attributes) - set(entry.allowed))
+        if unknown:
+            raise ValueError(
+                f"{where}.{unknown[0]} cannot be saved, since quadfeat.save does not know what "
+                "it is: delete this attribute, list it in saved_attributes or unsaved_attributes "
+                "of the class, or pickle the object."
+            )
         encoded: dict[str, Tree] = {}
         for name, item in attributes.items():
-            if name in PATHS:
-                encoded[name] = None
-            elif kind is Moments and name == "products":
+            if name in entry.triangles:
                 encoded[name] = {"type": "triangle", "name": self._named(item, triangle=True)}
             else:
                 encoded[name] = self.encode(item, f"{where}.{name}")
-        return {"type": kind.__name__, "attributes": encoded}
+        return {"type": entry.name, "attributes": encoded}
 
     def _named(self, array: Array, *, triangle: bool = False) -> str:
         """Return the name of an array, which is put among the others if it is new."""
@@ -257,15 +169,15 @@ class Decoder:
         kind = tree["type"]
         if kind in self._makers:
             return self._makers[kind](tree)
+        return self._decode_object(tree)
+
+    def _decode_object(self, tree: dict[str, Any]) -> Any:
+        entry = registered_as(tree["type"])
         attributes = {name: self.decode(item) for name, item in tree["attributes"].items()}
-        for name in PATHS:
-            if attributes.get(name) is not None:
-                if self._format > 1:
-                    raise ValueError(f"{name} names a path")
-                attributes[name] = None
-        if self._format == 1:
-            _upgrade(KNOWN[kind], attributes)
-        return _built(KNOWN[kind], attributes)
+        if self._format == 1:  # which wrote paths
+            paths = entry.declared("path_parameters")
+            attributes |= {name: None for name in paths if name in attributes}
+        return entry.build(migrated(entry.kind, attributes, self._format))
 
     def _decode_scalar(self, tree: dict[str, Any]) -> Any:
         dtype, value = np.dtype(str(tree["dtype"])), self.decode(tree["value"])
@@ -325,53 +237,18 @@ def names_of_arrays(tree: Tree) -> set[str]:
     return names
 
 
-def _upgrade(kind: type[Any], attributes: dict[str, Any]) -> None:
-    """Bring the attributes of an object of format 1 up to date."""
-    if kind is Moments:
-        attributes["control"] = with_control(attributes["products"], attributes["shift"])
-    elif kind is QuadratureRidgeClassifier:
-        with_indices(attributes)
-
-
-def _built(kind: type[Any], attributes: dict[str, Any]) -> Any:
-    """Return an object with these attributes, which have to be those of its kind."""
-    if kind in RECORDS:
-        if set(attributes) != set(_field_names(kind)):
-            raise ValueError(f"{kind.__name__} has the fields {sorted(attributes)}")
-        return kind(**attributes)
-    needed = kind._get_param_names() if issubclass(kind, BaseEstimator) else ()
-    if not set(needed) <= set(attributes) <= set(_attribute_names(kind)):
-        raise ValueError(f"{kind.__name__} has the attributes {sorted(attributes)}")
-    made: Any = object.__new__(kind)
-    vars(made).update(attributes)
-    if kind is QuadratureFeatures and "nodes_" in attributes:
-        made._compiled = {}
-    return made
-
-
-def _attribute_names(kind: type[Any]) -> tuple[str, ...]:
-    """Return the attributes that an object of a kind may have."""
-    if kind is Solution:
-        return ("summary", "problem", "penalty", "dtype", "temperature", "posterior")
-    learnt: tuple[str, ...] = ()
-    if kind in MODELS:
-        learnt = LEARNT_BY_MAP if kind is QuadratureFeatures else LEARNT_BY_MODEL
-    return (*kind._get_param_names(), *learnt)
-
-
-def _field_names(kind: type[Any]) -> tuple[str, ...]:
-    """Return the fields of a record: a data class, or a named tuple."""
-    if is_dataclass(kind):
-        return tuple(field.name for field in fields(kind))
-    names: tuple[str, ...] = kind._fields
-    return names
-
-
 def _refusal(where: str, value: Any) -> ValueError:
+    start, kind = f"{where}={check.one_line(value)} cannot be saved: ", type(value)
+    if kind.__module__.partition(".")[0] in {"numpy", *sys.stdlib_module_names}:
+        return ValueError(
+            f"{start}quadfeat.save writes numbers, strings, arrays of them and objects of "
+            "registered classes, and no code. Pickle the model instead, and load it where the same "
+            "code is installed."
+        )
     return ValueError(
-        f"{where}={check.one_line(value)} cannot be saved: quadfeat.save writes numbers, texts, "
-        "arrays of them and quadfeat's own objects, and no code. Pickle the model instead, and "
-        "load it where the same code is installed."
+        f"{start}its class is not registered. Call quadfeat.io.register({kind.__name__}) here and, "
+        "before quadfeat.load, where the file is loaded. Pickle the model instead if the object "
+        "holds code."
     )
 
 

@@ -1,72 +1,39 @@
-"""What older formats of pickles and files lack, made from what they have."""
+"""The format of files and pickles, and how classes read older ones.
+
+The format is a small number. It goes up when attributes of saved objects change their names or
+meaning, so that older versions could not read them. A class that can read what earlier versions
+wrote has a static or class method ``migrate``, such as::
+
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        if found_format < 3:
+            attributes = attributes | {"width": attributes["size"] + 1}
+            del attributes["size"]
+        return attributes
+
+It gets the attributes that are in the file or pickle, whose parts are migrated already, and returns
+those with which the object is built. A class that has another name in older files is registered
+with ``former_names``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.solvers.moments import Moments, probe, symmetric_product
-from quadfeat.solvers.posterior import RidgeProblem
-from quadfeat.solvers.summaries import Summary, label_codes
-
-
-def with_control(products: Float64Array, shift: Float64Array) -> Float64Array:
-    """Return ``Moments.control`` of products whose rounding error is not known, as if exact."""
-    d = len(products) - len(shift) - 1
-    return symmetric_product(products[:d, :d], probe(d))
+# The format in which files and pickles are written.
+#
+# 0  pickles from before they were numbered, otherwise as 1
+# 1  the first one
+# 2  moments have a control; rows of classifiers have indices of classes, and weights that include
+#    those of the classes; files have no paths
+# 3  kernel, nodes and states of generators are one object, the map; solutions have other names
+FORMAT = 3
 
 
-def with_indices(attributes: dict[str, Any]) -> None:
-    """Give the rows that a classifier keeps the indices of their classes, and their weights.
-
-    Format 1 kept codes of labels, and weights without those of the classes.
-    """
-    solution = attributes.get("_solution")
-    summary = getattr(solution, "summary", None)
-    if summary is None or summary.rows is None:
-        return
-    vars(solution)["summary"] = _upgraded(summary, attributes)
-
-
-def _upgraded(summary: Summary, attributes: dict[str, Any]) -> Summary:
-    assert summary.classes is not None
-    assert summary.rows is not None
-    rows, codes = summary.rows, label_codes(summary.classes)
-    order = np.argsort(codes)
-    found = np.minimum(np.searchsorted(codes[order], rows.rows[:, -1]), len(codes) - 1)
-    which = order[found]
-    known = codes[which] == rows.rows[:, -1]
-    weights = rows.weights * _class_weights(summary.classes, attributes)[which]
-    table = np.column_stack([rows.rows[:, :-1], which])
-    kept = replace(rows, keys=rows.keys[known], rows=table[known], weights=weights[known])
-    return replace(summary, rows=kept)
-
-
-def _class_weights(classes: Array, attributes: dict[str, Any]) -> Float64Array:
-    weights = attributes.get("class_weight")
-    if isinstance(weights, str):
-        weights = attributes.get("_balanced")
-    return np.array([(weights or {}).get(label, 1.0) for label in classes.tolist()])
-
-
-def upgrade_pickle(state: dict[str, Any]) -> None:
-    """Bring the attributes of a model that was pickled in an older format up to date."""
-    solution = state.get("_solution")
-    summary = getattr(solution, "summary", None)
-    if summary is None:
-        return
-    old = summary.moments
-    control = with_control(old.products, old.shift)
-    moments = Moments(old.products, old.shift, old.n_rows, control)
-    summary = replace(summary, moments=moments)
-    parts = vars(solution)
-    parts["summary"] = summary
-    problem = parts["problem"]
-    parts["problem"] = RidgeProblem(moments, problem.intercept, problem.transform)
-    if "posterior" in parts:
-        parts["posterior"] = replace(parts["posterior"], problem=parts["problem"])
-    if summary.rows is not None:
-        with_indices(state)
+def migrated(kind: type[Any], attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+    """Return the attributes with which to build an object, from those of any format."""
+    migrate = getattr(kind, "migrate", None)
+    if migrate is None:
+        return attributes
+    found: dict[str, Any] = migrate(attributes, found_format)
+    return found

@@ -1,79 +1,37 @@
-r"""Models in files that hold numbers and no code.
+r"""Models and unfinished fits in files that hold numbers and no code.
 
-A file is a zip archive, none of whose members is compressed: ``model.json``, a tree of plain values
-(:mod:`quadfeat.io.encoding`), and one ``.npy`` file for each array it refers to, so that
-``numpy.load`` and any program for archives can look inside. The comment at its end has the format,
-the version of quadfeat that wrote it and the SHA-256 of all bytes before, so that a file that has
-changed on its way is refused before anything in it is read. What comes of a file is checked to fit
-together (:mod:`quadfeat.io.consistency`), since a checksum can be forged. Members that are not
-compressed cannot be larger than the file.
+A file is an archive with a checksum (:mod:`quadfeat.io.archive`) of a tree of plain values and
+arrays (:mod:`quadfeat.io.encoding`), which can build objects of registered classes only
+(:mod:`quadfeat.io.registry`). Since a checksum can be forged, each object checks that its parts fit
+together (:mod:`quadfeat.io.checks`). Files of older formats are brought up to date by the classes
+themselves (:mod:`quadfeat.io.migrations`).
 
-The package skops saves these models too, given the list of their classes as ``trusted``; it has no
-checksums, does not look at whether the arrays of a map are such that native code may use them, and
-does not tell formats apart, which is why there is a format of our own.
+The package skops saves these models too, given the list of their classes as ``trusted``. It has no
+checksums, does not check whether native code may use the arrays of a map, and does not tell formats
+apart, which is why quadfeat has a format of its own.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 import os
-import re
-import struct
-import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
+from typing import Any
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.fitted import snapshot
 from quadfeat._utils.validation import Array
-from quadfeat.io.consistency import check_fitted, check_state
-from quadfeat.io.encoding import MODELS, Decoder, Encoder, names_of_arrays
+from quadfeat.io.archive import NotRead, check_whole, opened_archive, write_archive
+from quadfeat.io.checks import check_kind, check_parts, expect
+from quadfeat.io.encoding import Decoder, Encoder
 from quadfeat.io.files import USUAL, atomic_write
+from quadfeat.io.migrations import FORMAT
+from quadfeat.io.registry import model_names, registration_of
 
 __all__ = ["load", "save"]
 
-# The format in which files are written. It goes up when older versions could not read them.
-FORMAT = 2
-# The formats that can be read; checkpoints only in their own.
-READABLE = {"model": (1, FORMAT), "checkpoint": (FORMAT,)}
-
-TREE = "model.json"
-# Bytes of the tree, and lists and objects in it, at most: names, parameters and candidates of even
-# wide tables take far fewer.
-LARGEST_TREE = 2**24
-MOST_CONTAINERS = 2**18
-DIGEST_LENGTH = 64
-COMMENT = re.compile(
-    rb"quadfeat (model|checkpoint), format (\d{1,9}), version (\S{1,64}), "
-    rb"sha256 ([0-9a-f]{64})\Z"
-)
-LONGEST_COMMENT = 256
-
-# The header of an array of numbers, flags or strings in the .npy format.
-ARRAY_HEADER = re.compile(
-    rb"\{'descr': '([<>|][biufSU]\d{1,9})', 'fortran_order': (True|False), "
-    rb"'shape': \((|\d{1,18},|\d{1,18}(?:, \d{1,18})+)\),? ?\} *\n"
-)
-
-# Bytes that are hashed at once.
-CHUNK = 2**20
-
-# Pickles, which quadfeat 0.1.0 wrote as checkpoints, begin like this.
-PICKLE = b"\x80"
-
-# A member of an archive: a header with the lengths of its name and of an extra field, then both,
-# the bytes themselves and, if this flag is set, a descriptor, which is longer if the extra field
-# says that sizes have 64 bits.
-HEADER = struct.Struct("<4s2xH18x2H")
-SIGNATURE = b"PK\x03\x04"
-HAS_DESCRIPTOR = 0x08
-OF_64_BITS = b"\x01\x00"
-SIZE_FIELD = 20
-DESCRIPTOR = {True: 24, False: 16}
+# The formats that can be read; checkpoints only in the present one.
+READABLE = {"model": range(1, FORMAT + 1), "checkpoint": (FORMAT,)}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -93,9 +51,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    A function of your own (``PointwiseNonlinear``) or a kernel or rule of a class of your own is
-    code, and cannot be saved; a pickle can hold it. Metadata requests (``set_fit_request``) and
-    the path of a ``checkpoint`` are not saved.
+    A function of your own (``PointwiseNonlinear``) is code and cannot be saved; a pickle can hold
+    it. A kernel, rule or rotation of a class of your own can be saved if the class is registered
+    with :func:`quadfeat.io.register`. Metadata requests (``set_fit_request``) and the path of a
+    ``checkpoint`` are not saved.
 
     The file of a fitted classifier holds up to 2048 of the rows it was fitted to, by which
     probabilities are calibrated.
@@ -113,18 +72,16 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((loaded.transform(X) == features.transform(X)).all())
     True
     """
-    if type(model) not in MODELS:
-        names = [kind.__name__ for kind in MODELS]
-        raise TypeError(
-            f"model={check.one_line(model)} is not valid: give a {', a '.join(names[:-1])} or a "
-            f"{names[-1]}, such as a step of a pipeline."
-        )
+    entry = registration_of(type(model))
+    if entry is None or not entry.is_model:
+        raise _no_model(model)
     path = _checked_path(path)
-    model = snapshot(model)
+    if not entry.is_record:  # a fit in another thread replaces all attributes at once
+        model = snapshot(model)
     encoder = Encoder()
     tree = encoder.encode(model, type(model).__name__)
     try:
-        check_fitted(model)
+        check_parts(model)
     except ValueError as error:
         raise ValueError(f"the {type(model).__name__} cannot be saved: {error}.") from error
     try:
@@ -144,6 +101,19 @@ def reason_against_saving(model: Any) -> str | None:
     return None
 
 
+def _no_model(given: Any) -> TypeError:
+    """Return the error for an object that cannot be saved by itself."""
+    names = model_names()
+    choices = f"{', a '.join(names[:-1])} or a {names[-1]}"
+    message = f"model={check.one_line(given)} is not valid: give a {choices}"
+    bases = [registration_of(base) for base in type(given).__mro__[1:]]
+    if any(base is not None and base.is_model for base in bases):
+        message += f", or call quadfeat.io.register({type(given).__name__}, model=True)."
+    else:
+        message += ", such as a step of a pipeline."
+    return TypeError(message)
+
+
 def write_checkpoint(kept: dict[str, Any], path: Path, mode: int) -> None:
     """Write the state of a fit; see ``quadfeat.data.checkpoints``."""
     encoder = Encoder()
@@ -151,34 +121,39 @@ def write_checkpoint(kept: dict[str, Any], path: Path, mode: int) -> None:
     _write(path, tree, encoder.arrays, "checkpoint", mode)
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Return the state of a fit, after checks that it is whole and fits together."""
-    kept: dict[str, Any] = _loaded(path, "checkpoint", "delete the file, or give another path")
+def read_checkpoint(
+    path: Path, check_state: Callable[[Any], None] = lambda state: None
+) -> dict[str, Any]:
+    """Return the state of a fit, after checks that it is whole and fits together.
+
+    ``check_state`` raises an error if the entry ``"state"`` is not what the fit has written. The
+    objects in it are checked already.
+    """
+
+    def check_kept(kept: Any) -> None:
+        check_kind(kept, dict, "the checkpoint")
+        expect(set(kept) == {"identity", "rows", "state"}, f"the checkpoint has {sorted(kept)}")
+        check_kind(kept["identity"], dict, "identity")
+        check_kind(kept["rows"], str, "rows")
+        check_state(kept["state"])
+
+    way_out = "delete the file, or give another path"
+    kept: dict[str, Any] = _loaded(path, "checkpoint", check_kept, way_out)
     return kept
 
 
 def _write(path: Path, tree: Any, arrays: dict[str, Array], kind: str, mode: int) -> None:
     """Write a file as a whole or not at all."""
-    from quadfeat import __version__
-
     with atomic_write(path, mode) as file:
-        digesting = _Digesting(file)
-        with zipfile.ZipFile(digesting, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
-            archive.writestr(_member(TREE), json.dumps(tree, allow_nan=False, indent=1))
-            for name, array in arrays.items():
-                with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
-            archive.comment = (
-                f"quadfeat {kind}, format {FORMAT}, version {__version__}, sha256 "
-            ).encode() + b"0" * DIGEST_LENGTH
-        digesting.finish()
+        write_archive(file, tree, arrays, kind)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Return the map or model in a file that :func:`save` has written.
 
-    Runs no code from the file, and builds nothing but quadfeat's own objects: a file of unknown
-    origin can make a bad model, and no more than that.
+    Runs no code from the file, and builds nothing but quadfeat's own objects and those of classes
+    that you registered with :func:`quadfeat.io.register`: a file of unknown origin can make a bad
+    model, and no more than that.
 
     Parameters
     ----------
@@ -199,10 +174,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     --------
     save : Where there is an example.
     """
-    return _loaded(_checked_path(path), "model")
+    return _loaded(_checked_path(path), "model", _check_model)
 
 
-def _loaded(path: Path, kind: str, way_out: str = "") -> Any:
+def _check_model(found: Any) -> None:
+    entry = registration_of(type(found))
+    expect(entry is not None and entry.is_model, f"it holds a {type(found).__name__}")
+
+
+def _loaded(path: Path, kind: str, check_found: Callable[[Any], None], way_out: str = "") -> Any:
     """Return what is in a file of a kind, or raise a ValueError that says why not."""
 
     def refusal(reason: str) -> ValueError:
@@ -212,11 +192,15 @@ def _loaded(path: Path, kind: str, way_out: str = "") -> Any:
 
     try:
         with path.open("rb") as file:
-            found_format = _check_whole(file, kind)
-            return _read(file, kind, found_format)
+            found_format = check_whole(file, kind, READABLE[kind])
+            with opened_archive(file) as (tree, read_array):
+                found = Decoder(read_array, found_format).decode(tree)
+        check_parts(found)
+        check_found(found)
+        return found
     except OSError as error:
         raise refusal(error.strerror or str(error)) from error
-    except _NotRead as error:
+    except NotRead as error:
         raise refusal(str(error)) from error
     except MemoryError:  # arrays are no larger than the file, which may be right
         raise
@@ -225,174 +209,9 @@ def _loaded(path: Path, kind: str, way_out: str = "") -> Any:
         raise refusal(f"it is not as quadfeat writes it ({reason})") from error
 
 
-class _NotRead(Exception):
-    """Why a file is not read any further."""
-
-
-class _Digesting:
-    """A file whose last bytes become the digest of all before them."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-        self._last = b""
-
-    def write(self, data: Any) -> int:
-        """Write all but what may be the last bytes."""
-        data = bytes(data)
-        together = self._last + data
-        ready, self._last = together[:-DIGEST_LENGTH], together[-DIGEST_LENGTH:]
-        self._digest.update(ready)
-        self._file.write(ready)
-        return len(data)
-
-    def flush(self) -> None:
-        """Do nothing: there is more to come."""
-
-    def finish(self) -> None:
-        """Write the digest in place of the last bytes."""
-        self._file.write(self._digest.hexdigest().encode())
-
-
-def _member(name: str) -> zipfile.ZipInfo:
-    """Return a member of an archive that is the same whenever it is written."""
-    return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-
-
 def _checked_path(path: Any) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path={check.one_line(path)} is not valid: give the path of a file.")
     if "\0" in os.fsdecode(path):
         raise ValueError(f"path={path!r} is not valid: give one without null characters.")
     return Path(path)
-
-
-def _check_whole(file: IO[bytes], kind: str) -> int:
-    """Check that a file is of a format that is known here, and as it was written.
-
-    Returns the format.
-    """
-    from quadfeat import __version__
-
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - LONGEST_COMMENT))
-    found = COMMENT.search(file.read())
-    file.seek(0)
-    start = file.read(len(SIGNATURE))
-    if found is None:
-        if size == 0:
-            raise _NotRead("it is empty")
-        if start.startswith(PICKLE) and kind == "checkpoint":
-            raise _NotRead(
-                "it is a pickle, as quadfeat 0.1.0 wrote checkpoints, and a pickle can run code"
-            )
-        if start != SIGNATURE:
-            raise _NotRead("it is no file that quadfeat has written")
-        raise _NotRead("it was not written by quadfeat, or it is not whole")
-    found_kind, found_format = found[1].decode(), int(found[2])
-    version = found[3].decode(errors="replace")
-    if found_kind != kind:
-        raise _NotRead(f"it is a {found_kind}, not a {kind}")
-    digest, left = hashlib.sha256(), size - DIGEST_LENGTH
-    file.seek(0)
-    while chunk := file.read(min(CHUNK, left)):
-        digest.update(chunk)
-        left -= len(chunk)
-    if digest.hexdigest().encode() != found[4]:
-        raise _NotRead("its checksum does not match: the file is corrupt. Copy it again")
-    if found_format not in READABLE[kind]:
-        raise _NotRead(
-            f"it was written by quadfeat {version} in format {found_format}, and quadfeat "
-            f"{__version__} reads format {FORMAT}: install quadfeat>={version}"
-        )
-    return found_format
-
-
-def _read(file: IO[bytes], kind: str, found_format: int) -> Any:
-    """Return what is in a file that is whole."""
-    size = file.seek(0, os.SEEK_END)
-    with zipfile.ZipFile(file) as archive:
-        members = archive.infolist()
-        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-            raise ValueError("a member is compressed")
-        _check_layout(file, archive)
-        if archive.getinfo(TREE).file_size > LARGEST_TREE:
-            raise ValueError(f"{TREE} has more than {LARGEST_TREE} bytes")
-        text = archive.read(TREE)
-        if text.count(b"[") + text.count(b"{") > MOST_CONTAINERS:
-            raise ValueError(f"{TREE} has more than {MOST_CONTAINERS} lists and objects")
-        tree = json.loads(text)
-        known = {TREE, *(f"{name}.npy" for name in names_of_arrays(tree))}
-        if sorted(known) != sorted(archive.namelist()):
-            raise ValueError(f"its members are not those that {TREE} refers to")
-        decoder = Decoder(lambda name: _read_array(archive, f"{name}.npy", size), found_format)
-        found = decoder.decode(tree)
-    if kind == "checkpoint":
-        check_state(found)
-        return found
-    if type(found) not in MODELS:
-        raise ValueError(f"it holds a {type(found).__name__}")
-    check_fitted(found)
-    return found
-
-
-def _check_layout(file: IO[bytes], archive: zipfile.ZipFile) -> None:
-    """Check that members follow each other from the first byte on, with nothing between them.
-
-    Programs for archives skip other bytes, in which a file of another kind could hide.
-    """
-    place = 0
-    for member in sorted(archive.infolist(), key=lambda member: member.header_offset):
-        if member.header_offset != place:
-            raise ValueError(f"there are other bytes before {member.filename}")
-        file.seek(place)
-        signature, flags, name, extra = HEADER.unpack(file.read(HEADER.size))
-        if signature != SIGNATURE:
-            raise ValueError(f"{member.filename} has no header")
-        fields = file.read(name + extra)[name:]
-        if member.comment or (fields and not _is_size_field(fields)):
-            raise ValueError(f"{member.filename} has a comment or a field of unknown use")
-        place += HEADER.size + name + extra + member.file_size
-        if flags & HAS_DESCRIPTOR:
-            place += DESCRIPTOR[fields.startswith(OF_64_BITS)]
-    if archive.start_dir != place:
-        raise ValueError("there are other bytes behind the last member")
-
-
-def _is_size_field(fields: bytes) -> bool:
-    """Return whether an extra field has nothing but sizes of 64 bits."""
-    return fields.startswith(OF_64_BITS) and len(fields) == SIZE_FIELD
-
-
-def _read_header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, order and dtype of an array in version 1.0 of the .npy format.
-
-    NumPy parses the header as an expression of Python, which fails at random in threads of Python
-    3.11 before 3.11.8.
-    """
-    length = int.from_bytes(member.read(2), "little")
-    found = ARRAY_HEADER.fullmatch(member.read(length))
-    if found is None:
-        raise ValueError(f"{name} has a header that quadfeat does not write")
-    descr, order, shape = (group.decode() for group in found.groups())
-    return tuple(map(int, shape.replace(",", " ").split())), order == "True", np.dtype(descr)
-
-
-def _read_array(archive: zipfile.ZipFile, name: str, size: int) -> Array:
-    """Return an array, whose shape is compared with the size of its member before it is made."""
-    with archive.open(name) as member:
-        version = np.lib.format.read_magic(member)
-        if version != (1, 0):
-            raise ValueError(f"{name} is in version {version} of the .npy format")
-        shape, fortran_order, dtype = _read_header(member, name)
-        n_bytes = archive.getinfo(name).file_size - member.tell()
-        # Entries without bytes would make room for any number of them.
-        if dtype.hasobject or dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != n_bytes:
-            raise ValueError(f"{name} has not the size of its shape")
-        if max(shape, default=0) > size:
-            raise ValueError(f"{name} has the shape {shape}, larger than the file")
-        content = member.read()  # which compares the checksum of the archive
-        order: Any = "F" if fortran_order else "C"
-        array: Array = np.ndarray(shape, dtype, buffer=content, order=order)
-        # In memory of its own, and in the byte order of this machine.
-        return array.astype(dtype.newbyteorder("="), order="K")

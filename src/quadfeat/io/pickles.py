@@ -1,7 +1,7 @@
 """Pickles that know in which format they are, so that another version can tell whether to trust it.
 
-The format is a small number. It goes up when attributes of a fitted object change their names or
-meaning, and then :meth:`VersionedState.__setstate__` is where older ones are brought up to date.
+The format is that of files (:mod:`quadfeat.io.migrations`), and the same hook ``migrate`` brings
+older ones up to date.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-# The format in which this version pickles. Format 0 are pickles from before they were numbered:
-# their attributes are those of format 1, if they are all there.
-FORMAT = 2
+from quadfeat._utils.version import __version__
+from quadfeat.io.migrations import FORMAT, migrated
 
 FORMAT_KEY = "_quadfeat_format"
 VERSION_KEY = "_quadfeat_version"
@@ -22,14 +21,13 @@ class VersionedState(BaseEstimator):
     """An estimator whose pickles carry their format, and the version that wrote them.
 
     Subclasses name in ``_needs`` the attributes without which a fitted object is of no use: those
-    that have the first of them have to have all.
+    that have the first of them have to have all. A static or class method ``migrate``, if there is
+    one, brings attributes up to date; parts that are no estimators are as they were pickled.
     """
 
     _needs: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        from quadfeat import __version__
-
         state: dict[str, Any] = super().__getstate__()
         return state | {FORMAT_KEY: FORMAT, VERSION_KEY: __version__}
 
@@ -39,6 +37,7 @@ class VersionedState(BaseEstimator):
         name = type(self).__name__
         if not isinstance(found, int) or not 0 <= found <= FORMAT:
             raise ValueError(_unknown(name, found, version))
+        state = migrated(type(self), state, found)
         if found == 0 and self._needs and self._needs[0] in state:
             missing = [needed for needed in self._needs if needed not in state]
             if missing:
@@ -46,18 +45,11 @@ class VersionedState(BaseEstimator):
                     f"this {name} was pickled by an early version of quadfeat and has no "
                     f"{', '.join(missing)}: fit it again."
                 )
-        if found < FORMAT:
-            self._upgrade(state)
         super().__setstate__(state)
-
-    def _upgrade(self, state: dict[str, Any]) -> None:
-        """Bring the attributes of an older format up to date."""
 
 
 def _unknown(name: str, found: Any, version: Any) -> str:
     """Return what to say about a format that is not known here."""
-    from quadfeat import __version__
-
     writer = "another version" if version is None else f"version {version}"
     wanted = "a newer version" if version is None else f"quadfeat>={version}"
     return (

@@ -1,15 +1,24 @@
 r"""What is approximated: kernels ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
 
-A kernel is a small scikit-learn object. Called on two matrices it returns the exact Gram matrix;
-asked by a rule it tells its nonlinearity ``phi``, its constant ``c``, the law of ``w`` and the
+A kernel is a small scikit-learn object. Called on two matrices it returns the exact Gram matrix.
+Rules ask it for its nonlinearity ``phi``, its constant ``c``, the distribution of ``w`` and the
 factor by which inputs are scaled. Parameters that depend on the data (``"scale"``, ``"auto"``)
 become numbers in :meth:`Kernel.resolve`, which ``fit`` of a feature map calls.
 """
 
 from quadfeat.kernels.arccosine import ArcCosine
-from quadfeat.kernels.base import Kernel, LengthScaleKernel
+from quadfeat.kernels.base import GammaKernel, Kernel, LengthScaleKernel
 from quadfeat.kernels.names import as_kernel
+from quadfeat.kernels.nonlinearities import Fourier, Nonlinearity, Pointwise, Ramp
 from quadfeat.kernels.pointwise import PointwiseNonlinear
+from quadfeat.kernels.spectra import (
+    CauchyProduct,
+    GammaMixtureSpectrum,
+    IsotropicSpectrum,
+    NormalSpectrum,
+    Spectrum,
+    StudentSpectrum,
+)
 from quadfeat.kernels.spread import Spread
 from quadfeat.kernels.stationary import (
     Gaussian,
@@ -22,15 +31,26 @@ from quadfeat.kernels.stationary import (
 
 __all__ = [
     "ArcCosine",
+    "CauchyProduct",
+    "Fourier",
+    "GammaKernel",
+    "GammaMixtureSpectrum",
     "Gaussian",
+    "IsotropicSpectrum",
     "Kernel",
     "Laplacian",
     "LengthScaleKernel",
     "Matern",
+    "Nonlinearity",
+    "NormalSpectrum",
+    "Pointwise",
     "PointwiseNonlinear",
+    "Ramp",
     "RationalQuadratic",
     "SeparationKernel",
+    "Spectrum",
     "Spread",
     "Stationary",
+    "StudentSpectrum",
     "as_kernel",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from quadfeat._utils.validation import Float64Array
+from quadfeat.io import register
 from quadfeat.kernels.base import LengthScaleKernel, Scale
 from quadfeat.kernels.geometry import norms_and_cosines, pairwise_norms_and_cosines
 from quadfeat.kernels.nonlinearities import Nonlinearity, Ramp
@@ -14,6 +15,7 @@ from quadfeat.kernels.spectra import (
 )
 
 
+@register
 class ArcCosine(LengthScaleKernel):
     r"""The arc-cosine kernels of Cho and Saul: infinitely wide one-layer networks.
 
@@ -63,11 +65,11 @@ class ArcCosine(LengthScaleKernel):
     def spectrum(self) -> Spectrum:
         return NormalSpectrum()
 
-    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+    def gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         x_norms, y_norms, cosine = norms_and_cosines(X, Y, same)
         return self._value(x_norms[:, None], y_norms, cosine)
 
-    def _pairs(self, X: Float64Array, Y: Float64Array) -> Float64Array:
+    def pair_values(self, X: Float64Array, Y: Float64Array) -> Float64Array:
         return self._value(*pairwise_norms_and_cosines(X, Y))
 
     def _value(

@@ -25,9 +25,25 @@ Scale = float | Array | str
 
 DATA_RULES = ("scale", "auto")
 
+# The exact kernel of a sample may take this many evaluations of a function.
+EVALUATIONS = 2**21
+
 
 class Kernel(BaseEstimator, ABC):
-    """Base of all kernels.
+    """Base class of kernels ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
+
+    A kernel scales its inputs first: the methods that a subclass defines see scaled rows only.
+    As in every scikit-learn object, ``__init__`` only assigns its parameters. A subclass defines
+
+    - ``spectrum``, the distribution of ``w``,
+    - ``nonlinearity``, the function ``phi``, and ``constant`` if ``c`` is not 1,
+    - :meth:`gram`, the exact kernel, and :meth:`pair_values` if it can be faster than one Gram
+      matrix a pair,
+    - its scale parameter: derive from :class:`LengthScaleKernel` or :class:`GammaKernel`, or
+      define ``scale_parameter``, :meth:`scale_to_factor` and :meth:`default_scale`.
+
+    A kernel of the difference of two rows needs less: see :class:`Stationary` and
+    :class:`SeparationKernel`.
 
     Attributes
     ----------
@@ -36,12 +52,15 @@ class Kernel(BaseEstimator, ABC):
     scale_parameter : str
         The name of the parameter that scales the inputs.
     scale_range : str
-        What it may be. A ``gamma`` of 0 leaves an input out.
+        The values that it may have, for error messages. A ``gamma`` of 0 leaves an input out.
+    is_stationary : bool
+        Whether the kernel depends on ``x - y`` only. Then it has the method ``at_distance``.
     """
 
     constant: float = 1.0
     scale_parameter: str
     scale_range: str = ">= 0"
+    is_stationary: bool = False
 
     @property
     @abstractmethod
@@ -51,23 +70,25 @@ class Kernel(BaseEstimator, ABC):
     @property
     @abstractmethod
     def spectrum(self) -> Spectrum:
-        """The law of ``w`` for scaled inputs."""
+        """The distribution of ``w`` for scaled inputs."""
 
     @abstractmethod
-    def _scale_to_factor(self, value: Float64Array) -> Float64Array:
+    def scale_to_factor(self, value: Float64Array) -> Float64Array:
         """Turn the scale parameter into the factor that multiplies the inputs."""
 
     @abstractmethod
-    def _default_scale(self, d: int, deviation: float) -> float:
+    def default_scale(self, d: int, deviation: float) -> float:
         """Return the scale parameter for ``d`` inputs of this standard deviation."""
 
     @abstractmethod
-    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+    def gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         """Return the Gram matrix of scaled inputs; ``same`` says that Y is X."""
 
-    @abstractmethod
-    def _pairs(self, X: Float64Array, Y: Float64Array) -> Float64Array:
-        """Return the kernel of scaled inputs row by row."""
+    def pair_values(self, X: Float64Array, Y: Float64Array) -> Float64Array:
+        """Return the kernel of each scaled row of ``X`` with the same row of ``Y``."""
+        return np.array(
+            [self.gram(X[[i]], Y[[i]], False)[0, 0] for i in range(len(X))], dtype=np.float64
+        )
 
     @property
     def evaluations_per_pair(self) -> int:
@@ -117,7 +138,7 @@ class Kernel(BaseEstimator, ABC):
                 deviation = 1.0
             if deviation == 0:  # scikit-learn takes gamma = 1 for data without any spread
                 deviation = 1.0 / np.sqrt(d)
-            value = self._default_scale(d, deviation)
+            value = self.default_scale(d, deviation)
             if not 0 < value < np.inf:
                 raise ValueError(
                     f"{self.scale_parameter}={scale!r} of {type(self).__name__} cannot be computed "
@@ -157,7 +178,7 @@ class Kernel(BaseEstimator, ABC):
                 f"one per column."
             )
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            factor = self._scale_to_factor(scale)
+            factor = self.scale_to_factor(scale)
         if not np.isfinite(scale).all() or not np.isfinite(factor).all() or (scale < 0).any():
             raise ValueError(
                 f"{name}={value!r} is not valid: give finite numbers {self.scale_range}."
@@ -184,7 +205,7 @@ class Kernel(BaseEstimator, ABC):
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = check.to_dense_float64(X) * factor
             other = scaled if same else check.to_dense_float64(Y) * factor
-            gram = self._gram(scaled, other, same).astype(dtype, copy=False)
+            gram = self.gram(scaled, other, same).astype(dtype, copy=False)
         return check.check_range(gram, self)
 
     def pairs(self, X: Any, Y: Any) -> Array:
@@ -213,21 +234,39 @@ class Kernel(BaseEstimator, ABC):
         factor = self.input_factor(X.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
             left, right = (check.to_dense_float64(rows) * factor for rows in (X, Y))
-            values = self._pairs(left, right).astype(dtype, copy=False)
+            values = self.pair_values(left, right).astype(dtype, copy=False)
         return check.check_range(values, self)
 
 
 class LengthScaleKernel(Kernel):
-    """A kernel whose inputs are divided by ``length_scale``."""
+    """Base class of kernels with a parameter ``length_scale``, which divides the inputs."""
 
     scale_parameter = "length_scale"
     scale_range = "> 0"
 
-    def _scale_to_factor(self, value: Float64Array) -> Float64Array:
+    def scale_to_factor(self, value: Float64Array) -> Float64Array:
         return 1.0 / value
 
     def factor_to_scale(self, factor: Float64Array) -> Float64Array:
         return 1.0 / factor
 
-    def _default_scale(self, d: int, deviation: float) -> float:
+    def default_scale(self, d: int, deviation: float) -> float:
         return float(np.sqrt(d / 2.0) * deviation)
+
+
+class GammaKernel(Kernel):
+    """Base class of kernels with a parameter ``gamma``, as in ``exp(-gamma |x - y|^2)``.
+
+    Inputs are multiplied by ``sqrt(2 gamma)``.
+    """
+
+    scale_parameter = "gamma"
+
+    def scale_to_factor(self, value: Float64Array) -> Float64Array:
+        return np.asarray(np.sqrt(2.0 * value))
+
+    def factor_to_scale(self, factor: Float64Array) -> Float64Array:
+        return factor**2 / 2.0
+
+    def default_scale(self, d: int, deviation: float) -> float:
+        return 1.0 / d / deviation / deviation

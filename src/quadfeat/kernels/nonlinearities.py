@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,16 @@ import numpy as np
 
 from quadfeat._utils.validation import Array
 
+# A function in NumPy takes about this many times as long as one of the native core.
+COST_OF_NUMPY = 16
+
 
 class Nonlinearity(ABC):
-    """A function ``phi``, and what a quadrature rule has to know about it.
+    """Base class of nonlinearities: a function ``phi`` and what others have to know about it.
+
+    A subclass defines ``at_zero``, ``is_even``, :meth:`__call__` and :meth:`largest`. The other
+    attributes have defaults, which fit a function of one number that is computed in NumPy.
+    Make it a frozen dataclass: maps are compared by its ``repr``.
 
     Attributes
     ----------
@@ -24,7 +31,19 @@ class Nonlinearity(ABC):
         odd, or the pair of cosine and sine. Otherwise a node is used with its reflection.
     homogeneity : int or None
         The order ``b`` with ``phi(r t) = r^b phi(t)`` for all ``r > 0``, if there is one.
+    columns_per_node : {1, 2}
+        How many columns of a map each node has: 2 for the pair of cosine and sine.
+    native_name : str or None
+        The name of the function in the native core; ``None`` if NumPy computes it.
+    is_periodic : bool
+        Whether arguments are angles. The native core takes angles in half turns and has another
+        limit for them than for other arguments.
+    cost : int
+        The time that one value takes, relative to a function of the native core.
     """
+
+    columns_per_node: int = 1
+    is_periodic: bool = False
 
     @property
     @abstractmethod
@@ -42,13 +61,39 @@ class Nonlinearity(ABC):
         return None
 
     @property
+    def native_name(self) -> str | None:
+        """The name of the function in the native core."""
+        return None
+
+    @property
+    def cost(self) -> int:
+        """The time that one value takes, relative to a function of the native core."""
+        return COST_OF_NUMPY if self.native_name is None else 1
+
+    @property
     def name(self) -> str:
         """The same for the same function, in any process."""
         return repr(self)
 
     @abstractmethod
     def __call__(self, t: Array) -> Array:
-        """Return ``phi(t)``, elementwise."""
+        """Return ``phi(t)``, elementwise; with two columns a node, both along a new last axis."""
+
+    def columns(self, t: Array) -> Iterable[Array]:
+        """Return the values of each of the columns of a node, in the shape of ``t``."""
+        values = self(t)
+        return [values] if self.columns_per_node == 1 else np.moveaxis(values, -1, 0)
+
+    def single_column(self, t: Array, phase: float) -> Array:
+        """Return a column ``g`` that stands for all columns of a node.
+
+        With a uniformly random ``phase`` from 0 to 2 pi, the mean of ``2 g(t) g(u)`` is
+        ``phi(t) . phi(u)``.
+        """
+        if self.columns_per_node == 1:
+            return self(t)
+        first, second = self.columns(t)
+        return first * t.dtype.type(np.cos(phase)) - second * t.dtype.type(np.sin(phase))
 
     @abstractmethod
     def largest(self, bound: float) -> float:
@@ -61,10 +106,20 @@ class Fourier(Nonlinearity):
 
     at_zero = 1.0
     is_even = True
+    columns_per_node = 2
+    native_name = "fourier"
+    is_periodic = True
 
     def __call__(self, t: Array) -> Array:
         """Return the cosine and the sine along a new last axis."""
         return np.stack([np.cos(t), np.sin(t)], axis=-1)
+
+    def columns(self, t: Array) -> Iterable[Array]:
+        yield np.cos(t)
+        yield np.sin(t)
+
+    def single_column(self, t: Array, phase: float) -> Array:
+        return np.cos(t + t.dtype.type(phase))
 
     def largest(self, bound: float) -> float:
         return 1.0
@@ -76,6 +131,10 @@ class Ramp(Nonlinearity):
 
     order: int
     is_even = False
+
+    @property
+    def native_name(self) -> str | None:
+        return ("step", "ramp", "squared_ramp")[self.order] if self.order <= 2 else None
 
     @property
     def at_zero(self) -> float:
@@ -102,7 +161,7 @@ class Pointwise(Nonlinearity):
     """A function given by the user.
 
     Whether it is even or odd is found by probing it; a wrong guess could only cost accuracy,
-    never unbiasedness, because a node and its reflection have the same law.
+    never unbiasedness, because a node and its reflection have the same distribution.
     """
 
     function: Callable[[Any], Any]

@@ -9,6 +9,7 @@ import numpy as np
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
+from quadfeat.io import register
 from quadfeat.kernels.base import LengthScaleKernel, Scale
 from quadfeat.kernels.geometry import norms_and_cosines, pairwise_norms_and_cosines
 from quadfeat.kernels.nonlinearities import Nonlinearity, Pointwise
@@ -19,6 +20,7 @@ from quadfeat.kernels.spectra import (
 )
 
 
+@register
 class PointwiseNonlinear(LengthScaleKernel):
     r"""The kernel ``E[phi(w.x) phi(w.y)]`` of any function ``phi``, ``w`` standard normal.
 
@@ -79,12 +81,12 @@ class PointwiseNonlinear(LengthScaleKernel):
             raise ValueError(f"n_nodes={n_nodes} is not valid: give at most 256.")
         return n_nodes
 
-    def _pairs(self, X: Float64Array, Y: Float64Array) -> Float64Array:
+    def pair_values(self, X: Float64Array, Y: Float64Array) -> Float64Array:
         return gaussian_product_moments(
             self.nonlinearity, *pairwise_norms_and_cosines(X, Y), self._checked_nodes()
         )
 
-    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+    def gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         n_nodes = self._checked_nodes()
         phi = self.nonlinearity
         x_norms, y_norms, cosine = norms_and_cosines(X, Y, same)

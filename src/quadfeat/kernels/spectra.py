@@ -1,8 +1,8 @@
-r"""The laws of the random frequency ``w`` in ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
+r"""Distributions of the random frequency ``w`` in ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
 
-All laws here are for inputs that the kernel has scaled already. Nodes are made from points of
-the unit cube by inverse distribution functions, so that random, stratified and low-discrepancy
-points all go the same way.
+All of them are for inputs that the kernel has scaled. Nodes are made from points of the unit cube,
+mostly by inverse distribution functions, so that random, stratified and low-discrepancy points all
+go the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,22 @@ def open_interval(uniforms: Float64Array) -> Float64Array:
 
 
 class Spectrum(ABC):
-    """A law of frequencies in any dimension."""
+    """Base class of spectra: a distribution of frequencies, in any dimension.
+
+    A subclass defines :meth:`n_uniforms` and :meth:`frequencies`. If its frequencies are the same
+    in all directions, derive it from :class:`IsotropicSpectrum` instead: more rules can serve it.
+
+    Attributes
+    ----------
+    is_isotropic : bool
+        Whether all directions are equally likely. Then it has the methods of
+        :class:`IsotropicSpectrum`, which rules that rotate nodes need.
+    is_normal : bool
+        Whether it is the standard normal distribution, of which theory knows more.
+    """
+
+    is_isotropic: bool = False
+    is_normal: bool = False
 
     @abstractmethod
     def n_uniforms(self, d: int) -> int:
@@ -54,19 +69,42 @@ class CauchyProduct(Spectrum):
 
 
 class IsotropicSpectrum(Spectrum):
-    r"""A scale mixture of Gaussians, ``w = sqrt(s) g``: any direction is as likely as any other.
+    r"""Base class of scale mixtures of Gaussians, ``w = sqrt(s) g``: all directions are alike.
 
-    The length ``rho = |w|`` then has the law of ``sqrt(s) chi(d)``. Tilting it by ``t`` means a
-    density proportional to ``rho^2t`` times the old one, which tilts ``s`` by ``s^t`` and turns
+    The length ``rho = |w|`` is distributed as ``sqrt(s) chi(d)``. Tilting it by ``t`` multiplies
+    its density by ``rho^2t`` and normalizes it again, which tilts ``s`` by ``s^t`` and turns
     ``chi(d)`` into ``chi(d + 2t)``.
+
+    A subclass defines ``n_mixing``, :meth:`mixing` and :meth:`mixing_moment`. Make it a frozen
+    dataclass, whose fields are the parameters of the distribution.
+
+    Attributes
+    ----------
+    n_mixing : int
+        How many uniform numbers the mixing variable ``s`` takes.
+    n_radial : int
+        How many uniform numbers a radius takes: one for ``chi`` and those of ``s``, unless
+        :meth:`radii` is defined in another way.
+    can_be_tilted : bool
+        Whether :meth:`mixing` knows other tilts than 0. If it does not, rules that tilt radii
+        reject the kernel and ``rule="auto"`` does not consider them.
     """
 
-    n_mixing: int = 0  # how many uniforms the mixing variable s takes
-    n_radial: int = 1  # how many uniforms a radius takes
+    is_isotropic = True
+    n_mixing: int = 0
+    can_be_tilted: bool = True
+
+    @property
+    def n_radial(self) -> int:
+        """How many uniform numbers a radius takes."""
+        return 1 + self.n_mixing
 
     @abstractmethod
     def mixing(self, uniforms: Float64Array, tilt: float = 0.0) -> Float64Array:
-        """Map uniforms of shape (n, ``n_mixing``) to tilted draws of ``s``, shape (n,)."""
+        """Map uniforms of shape (n, ``n_mixing``) to draws of ``s``, shape (n,).
+
+        If ``can_be_tilted`` is false, ``tilt`` is always 0.
+        """
 
     @abstractmethod
     def mixing_moment(self, t: float) -> float:
@@ -84,8 +122,20 @@ class IsotropicSpectrum(Spectrum):
             return float("inf")
         return float(2.0**t * special.poch(d / 2, t) * self.mixing_moment(t))
 
+    def has_tilt(self, d: int, tilt: float) -> bool:
+        """Return whether a rule tilted by ``tilt`` has weights, and these have a finite variance.
+
+        Examples
+        --------
+        >>> [NormalSpectrum().has_tilt(2, tilt) for tilt in (0.5, 1.0)]
+        [True, False]
+        """
+        if tilt != 0 and not self.can_be_tilted:
+            return False
+        return bool(np.isfinite(self.moment(d, tilt)) and np.isfinite(self.moment(d, -tilt)))
+
     def radii(self, uniforms: Float64Array, d: int, tilt: float = 0.0) -> Float64Array:
-        """Map uniforms of shape (n, ``n_radial``) to radii of the tilted law, shape (n,)."""
+        """Map uniforms of shape (n, ``n_radial``) to tilted radii, shape (n,)."""
         chi_squared = 2.0 * special.gammaincinv(d / 2 + tilt, open_interval(uniforms[:, 0]))
         radii = np.sqrt(chi_squared * self.mixing(uniforms[:, 1:], tilt))
         return np.minimum(radii, LONGEST_FREQUENCY)
@@ -98,13 +148,17 @@ class IsotropicSpectrum(Spectrum):
 
     def spread(self, normals: Float64Array, mixing_uniforms: Float64Array) -> Float64Array:
         """Multiply standard normal points, shape (n, d), by drawn values of ``sqrt(s)``."""
-        frequencies = normals * np.sqrt(self.mixing(mixing_uniforms))[:, None]
+        # A finite length, so that its product with 0 is 0.
+        scales = np.sqrt(np.minimum(self.mixing(mixing_uniforms), np.finfo(np.float64).max))
+        frequencies = normals * scales[:, None]
         return np.clip(frequencies, -LONGEST_FREQUENCY, LONGEST_FREQUENCY)
 
 
 @dataclass(frozen=True)
 class NormalSpectrum(IsotropicSpectrum):
-    """The standard normal law, ``s = 1``: the Gaussian and all pointwise nonlinear kernels."""
+    """The standard normal distribution, ``s = 1``: Gaussian and pointwise nonlinear kernels."""
+
+    is_normal = True
 
     def mixing(self, uniforms: Float64Array, tilt: float = 0.0) -> Float64Array:
         return np.ones(len(uniforms))
@@ -115,14 +169,15 @@ class NormalSpectrum(IsotropicSpectrum):
 
 @dataclass(frozen=True)
 class StudentSpectrum(IsotropicSpectrum):
-    """The multivariate Student law with ``2 nu`` degrees of freedom: the Matern kernels.
+    """The multivariate Student distribution with ``2 nu`` degrees of freedom: the Matern kernels.
 
     Here ``s = nu / G`` with ``G ~ Gamma(nu)``, so ``rho^2 / (2 nu)`` is a ratio of two Gamma
-    variables, a beta prime law whose inverse distribution function takes a single uniform.
+    variables, a beta prime distribution whose inverse distribution function takes a single uniform.
     """
 
     nu: float
     n_mixing = 1
+    n_radial = 1
 
     def mixing(self, uniforms: Float64Array, tilt: float = 0.0) -> Float64Array:
         gamma = special.gammaincinv(self.nu - tilt, open_interval(uniforms[:, 0]))
@@ -146,7 +201,6 @@ class GammaMixtureSpectrum(IsotropicSpectrum):
 
     alpha: float
     n_mixing = 1
-    n_radial = 2
 
     def mixing(self, uniforms: Float64Array, tilt: float = 0.0) -> Float64Array:
         quantile = special.gammaincinv(self.alpha + tilt, open_interval(uniforms[:, 0]))

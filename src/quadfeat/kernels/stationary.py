@@ -11,7 +11,8 @@ from scipy.spatial.distance import cdist
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
-from quadfeat.kernels.base import Kernel, LengthScaleKernel, Scale
+from quadfeat.io import register
+from quadfeat.kernels.base import GammaKernel, Kernel, LengthScaleKernel, Scale
 from quadfeat.kernels.geometry import squared_distances
 from quadfeat.kernels.nonlinearities import Fourier, Nonlinearity
 from quadfeat.kernels.spectra import (
@@ -24,42 +25,65 @@ from quadfeat.kernels.spectra import (
 
 
 class Stationary(Kernel):
-    """A kernel of the scaled difference ``x - y``: cosine and sine features."""
+    """Base class of kernels of the scaled difference ``x - y``: cosine and sine features.
+
+    A subclass defines ``spectrum``, :meth:`gram` and its scale parameter (see :class:`Kernel`).
+    """
+
+    is_stationary = True
 
     @property
     def nonlinearity(self) -> Nonlinearity:
         return Fourier()
 
-    def _pairs(self, X: Float64Array, Y: Float64Array) -> Float64Array:
-        return self._gram(X - Y, np.zeros((1, X.shape[1])), same=False)[:, 0]
+    def pair_values(self, X: Float64Array, Y: Float64Array) -> Float64Array:
+        return self.gram(X - Y, np.zeros((1, X.shape[1])), same=False)[:, 0]
 
     def at_distance(self, distances: Float64Array) -> Float64Array:
         """Return the kernel of rows whose scaled difference has these lengths, along an axis."""
-        return self._gram(distances[:, None], np.zeros((1, 1)), same=False)[:, 0]
+        return self.gram(distances[:, None], np.zeros((1, 1)), same=False)[:, 0]
 
 
 class SeparationKernel(Stationary):
-    """A stationary kernel of one number a pair of rows, their separation.
+    """Base class of stationary kernels of one number for two rows, their separation.
 
-    That is the square of the Euclidean distance of scaled rows, unless the kernel says otherwise.
-    With slopes by it the scale can be learnt (:mod:`quadfeat.solvers.lengthscales`).
+    The separation is the squared Euclidean distance of the scaled rows, unless the subclass
+    defines :meth:`separations` in another way. A subclass defines ``spectrum`` and
+    :meth:`value_at`, and takes its scale parameter from :class:`LengthScaleKernel` or
+    :class:`GammaKernel`::
+
+        class Own(LengthScaleKernel, SeparationKernel): ...
+
+    With :meth:`slope_at` its scale can be learned from data (``lengthscales=`` of the models).
     """
 
     @abstractmethod
     def value_at(self, separations: Float64Array) -> Float64Array:
         """Return the kernel at these separations, in the same shape."""
 
-    @abstractmethod
     def slope_at(self, separations: Float64Array) -> Float64Array:
-        """Return the derivative of :meth:`value_at`; 0 at no separation if it is infinite there."""
+        """Return the derivative of :meth:`value_at`; 0 at no separation if it is infinite there.
 
-    @abstractmethod
+        Only learned scales need it.
+        """
+        raise NotImplementedError(
+            f"the scale of {check.one_line(self)} cannot be learned: {type(self).__name__} does "
+            "not define slope_at(separations), the derivative of value_at."
+        )
+
     def factor_to_scale(self, factor: Float64Array) -> Float64Array:
-        """Return the scale parameter for which inputs are multiplied by ``factor``."""
+        """Return the scale parameter for which inputs are multiplied by ``factor``.
+
+        Only learned scales need it.
+        """
+        raise NotImplementedError(
+            f"the scale of {check.one_line(self)} cannot be learned: {type(self).__name__} does "
+            "not define factor_to_scale(factor), the inverse of scale_to_factor."
+        )
 
     def usual_factor(self, d: int) -> float:
         """Return what ``"scale"`` multiplies ``d`` inputs of standard deviation 1 by."""
-        return float(self._scale_to_factor(np.asarray(self._default_scale(d, 1.0))))
+        return float(self.scale_to_factor(np.asarray(self.default_scale(d, 1.0))))
 
     def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         """Return the separations of the rows of scaled inputs; ``same`` says that Y is X."""
@@ -85,11 +109,12 @@ class SeparationKernel(Stationary):
         products = np.einsum("ai,ai->i", X, sensitivities @ X)
         return np.asarray(2.0 * (totals @ X**2 - 2.0 * products))
 
-    def _gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
+    def gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         return self.value_at(self.separations(X, Y, same))
 
 
-class Gaussian(SeparationKernel):
+@register
+class Gaussian(GammaKernel, SeparationKernel):
     r"""The Gaussian (RBF) kernel ``exp(-gamma |x - y|^2)``.
 
     .. math:: k(x, y) = E \cos(\sqrt{2\gamma}\, w^\top (x - y)), \qquad w \sim N(0, I)
@@ -109,23 +134,12 @@ class Gaussian(SeparationKernel):
            [0.3679, 1.    ]])
     """
 
-    scale_parameter = "gamma"
-
     def __init__(self, gamma: Scale = "scale") -> None:
         self.gamma = gamma
 
     @property
     def spectrum(self) -> Spectrum:
         return NormalSpectrum()
-
-    def _scale_to_factor(self, value: Float64Array) -> Float64Array:
-        return np.asarray(np.sqrt(2.0 * value))
-
-    def factor_to_scale(self, factor: Float64Array) -> Float64Array:
-        return factor**2 / 2.0
-
-    def _default_scale(self, d: int, deviation: float) -> float:
-        return 1.0 / d / deviation / deviation
 
     def value_at(self, separations: Float64Array) -> Float64Array:
         return np.asarray(np.exp(-0.5 * separations))
@@ -134,10 +148,11 @@ class Gaussian(SeparationKernel):
         return -0.5 * self.value_at(separations)
 
 
+@register
 class Laplacian(SeparationKernel):
     r"""The Laplacian kernel in the L1 norm, ``exp(-gamma |x - y|_1)``.
 
-    Its frequencies have independent Cauchy coordinates. That law is not the same in all
+    Its frequencies have independent Cauchy coordinates. That distribution is not the same in all
     directions, so rules that rotate cannot serve it; ``MonteCarlo`` and ``QuasiMonteCarlo`` can.
 
     Parameters
@@ -164,13 +179,13 @@ class Laplacian(SeparationKernel):
     def spectrum(self) -> Spectrum:
         return CauchyProduct()
 
-    def _scale_to_factor(self, value: Float64Array) -> Float64Array:
+    def scale_to_factor(self, value: Float64Array) -> Float64Array:
         return value
 
     def factor_to_scale(self, factor: Float64Array) -> Float64Array:
         return factor
 
-    def _default_scale(self, d: int, deviation: float) -> float:
+    def default_scale(self, d: int, deviation: float) -> float:
         return 1.0 / d / deviation
 
     def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
@@ -200,6 +215,7 @@ def _check_shape(value: Any, name: str) -> float:
     return shape
 
 
+@register
 class Matern(LengthScaleKernel, SeparationKernel):
     r"""The Matern kernel with scikit-learn's ``length_scale`` and ``nu``.
 
@@ -208,7 +224,7 @@ class Matern(LengthScaleKernel, SeparationKernel):
         k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} (\sqrt{2\nu}\, r)^\nu K_\nu(\sqrt{2\nu}\, r),
         \qquad r = |x - y| / \ell
 
-    Its frequencies follow a Student law with ``2 nu`` degrees of freedom, which has second
+    Its frequencies follow a Student distribution with ``2 nu`` degrees of freedom, which has second
     moments only for ``nu > 1``: below that, degree-3 rules cannot serve it.
 
     Parameters
@@ -331,12 +347,13 @@ def _smooth_matern(nu: float, distance: Float64Array) -> Float64Array:
     return np.where(distance == np.inf, 0.0, np.exp(np.minimum(logarithm, 0.0)))
 
 
+@register
 class RationalQuadratic(LengthScaleKernel, SeparationKernel):
     r"""The rational quadratic kernel with scikit-learn's ``length_scale`` and ``alpha``.
 
     .. math:: k(x, y) = \left(1 + \frac{|x - y|^2}{2 \alpha \ell^2}\right)^{-\alpha}
 
-    A mixture of Gaussian kernels over a Gamma law of inverse squared widths.
+    A mixture of Gaussian kernels over a Gamma distribution of inverse squared widths.
 
     Parameters
     ----------

@@ -1,1 +1,8 @@
-"""How rows become columns."""
+"""How rows become columns: maps, their products, their growth, their errors."""
+
+from quadfeat.maps.base import FeatureMap
+from quadfeat.maps.kernel_error import KernelError
+from quadfeat.maps.quadrature import Origin, QuadratureMap
+from quadfeat.maps.transformer import TransformerMap
+
+__all__ = ["FeatureMap", "KernelError", "Origin", "QuadratureMap", "TransformerMap"]

@@ -12,7 +12,9 @@ from scipy import stats
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
+from quadfeat.maps.quadrature import QuadratureMap
 
 __all__ = ["KernelError"]
 
@@ -31,6 +33,7 @@ ENOUGH_GROUPS = 60
 ENTRIES_PER_BATCH = 2**22
 
 
+@register
 @dataclass(frozen=True)
 class KernelError:
     """The error of a map on some data, as estimated from pairs of rows.
@@ -73,6 +76,16 @@ class KernelError:
         return (
             f"{self.value:.3g} ({self.confidence:.0%} interval {self.low:.3g} to {self.high:.3g})"
         )
+
+
+def default_pairs(kernel: Kernel) -> int:
+    """Return how many pairs to look at if the user does not say."""
+    return min(N_PAIRS, max(1000, EVALUATIONS // kernel.evaluations_per_pair))
+
+
+def of_map(features: QuadratureMap, X: Any, **options: Any) -> KernelError:
+    """Return the error of a map on validated rows; options are those of :func:`estimate`."""
+    return estimate(features.columns, features.kernel, X, n_columns=features.n_columns, **options)
 
 
 def estimate(

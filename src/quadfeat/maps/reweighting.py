@@ -20,8 +20,8 @@ from scipy import linalg
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.auto.selection import EVALUATIONS
 from quadfeat.kernels import Kernel
+from quadfeat.kernels.base import EVALUATIONS
 from quadfeat.rules.nodes import Nodes
 
 # Rows of the three parts together, pairs of each part, and how many nodes are not too many.

@@ -1,1 +1,14 @@
-"""The estimators."""
+"""The estimators: the map as a transformer, and models on it."""
+
+from quadfeat.models.classification import QuadratureRidgeClassifier
+from quadfeat.models.features import QuadratureFeatures, transform_into
+from quadfeat.models.growth import grow
+from quadfeat.models.regression import QuadratureRidge
+
+__all__ = [
+    "QuadratureFeatures",
+    "QuadratureRidge",
+    "QuadratureRidgeClassifier",
+    "grow",
+    "transform_into",
+]

@@ -1,56 +1,39 @@
-"""The feature map as a scikit-learn transformer, and the rules by their names in the literature."""
+"""The feature map as a scikit-learn transformer."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import follows_input, to_numpy
 from quadfeat._utils.fitted import changing, on_snapshot, snapshot
-from quadfeat._utils.random import child, generator
+from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array
-from quadfeat.auto import budget
-from quadfeat.auto.budget import Select
-from quadfeat.auto.selection import EVALUATIONS, N_ROWS, Sample, Selection, choose
-from quadfeat.data.blocks import is_dask
-from quadfeat.data.sampling import RowSample
-from quadfeat.engine import core
-from quadfeat.engine.core import (
-    CompiledMap,
-    FusedMap,
-    compile_map,
-    farthest,
-    largest_magnitude,
-    n_threads,
-)
+from quadfeat.auto import Candidate
+from quadfeat.auto.drawing import Drawing
+from quadfeat.data.blocks import Block, is_dask
+from quadfeat.data.rows import ArrayRows, Rows
+from quadfeat.io import checks, register
 from quadfeat.io.pickles import VersionedState
 from quadfeat.kernels import Kernel, as_kernel
-from quadfeat.maps import kernel_error as accuracy
+from quadfeat.maps import kernel_error
 from quadfeat.maps.kernel_error import KernelError
-from quadfeat.maps.reweighting import reweight
-from quadfeat.rules import (
-    Rule,
-)
+from quadfeat.maps.quadrature import Origin, QuadratureMap
+from quadfeat.maps.survey import View, view_of
+from quadfeat.rules import Rule
 from quadfeat.rules.nodes import Nodes
-from quadfeat.rules.presets import NAMED, as_rule
 
 __all__ = ["QuadratureFeatures", "transform_into"]
 
-# What the estimate of the error at the end of a fit may cost: entries of features, and pairs.
-ENTRIES_AT_FIT = 2**22
-PAIRS_AT_FIT = (200, 10_000)
 
-
+@register(model=True)
 class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VersionedState):
     r"""Explicit features whose inner products approximate a kernel.
 
@@ -114,6 +97,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         that it does not speak of, and where a number was given.
     nodes_ : Nodes
         The drawn nodes. Immutable.
+    map_ : QuadratureMap
+        The map itself: kernel and nodes, and products with the features of rows. Immutable.
     n_features_in_ : int
         Number of columns seen in :meth:`fit`.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -190,36 +175,42 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         QuadratureFeatures
             The fitted map.
         """
-        if is_dask(X):
-            from quadfeat.data import distributed
-
-            with changing(self):
-                return distributed.fit_map(self, X, sample_weight)
-        sample_weight = to_numpy(sample_weight, "sample_weight")
-        table = check.check_matrix(X, "X", estimator=self)
-        weights = None if sample_weight is None else check.check_weights(sample_weight, table)
-        kernel = as_kernel(self.kernel).resolve_on(table, weights)
-        present = table if weights is None or weights.all() else table[weights > 0]
         with changing(self):
-            return self._fit_on(X, kernel, present, lambda: RowSample.of(table, N_ROWS, weights))
+            columns, rows = self._rows(X, sample_weight)
+            return self.fit_to(columns, view_of(rows))
 
-    def _fit_on(
-        self, X: Any, kernel: Kernel, table: Any, sample: Callable[[], RowSample]
-    ) -> QuadratureFeatures:
-        """Fit to what has the columns of ``X``.
+    def _rows(self, X: Any, sample_weight: Any) -> tuple[Any, Rows]:
+        """Return something that has the columns of ``X``, and the rows."""
+        if is_dask(X):
+            from quadfeat.data.dask import DaskRows
 
-        ``table`` has its rows, or enough of them to tell the error of the map; ``sample`` returns
-        those by which the rule is chosen.
+            rows = DaskRows.of(X, None, sample_weight, read_rows)
+            return rows.columns, rows
+        return X, ArrayRows(read_rows(X, None, sample_weight, estimator=self))
+
+    def fit_to(self, columns: Any, view: View, kernel: Kernel | None = None) -> QuadratureFeatures:
+        """Fit the map to what is known of rows.
+
+        Parameters
+        ----------
+        columns : array or data frame
+            Has the columns of the rows.
+        view : View
+        kernel : Kernel, default=None
+            In place of the parameter ``kernel``.
         """
         check.check_flag(self.reweight, "reweight")
+        kernel = as_kernel(self.kernel) if kernel is None else kernel
+        deviation = view.deviation if kernel.depends_on_deviation() else 1.0
         # An earlier fit is replaced as a whole or not at all.
         draft = copy.copy(self)
         draft.__dict__ = {k: v for k, v in vars(self).items() if not k.endswith("_")}
-        validate_data(draft, X, skip_check_array=True)
-        draft.kernel_ = kernel
+        validate_data(draft, columns, skip_check_array=True)
+        resolved = kernel.resolve_for(view.table.shape[1], deviation)
         rng = generator(self.random_state)
+        drawing = Drawing(resolved, self.rule, self.reweight, view, rng, self.n_jobs)
         if isinstance(self.n_components, str):
-            draft._fit_to_tolerance(table, sample, rng)
+            drawn = drawing.within(self._tolerance())
         else:
             if self.tol is not None:
                 raise ValueError(
@@ -227,93 +218,49 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
                     f"{self.n_components!r} is given: use n_components='auto', or tol=None."
                 )
             n_components = check.check_count(self.n_components, "n_components")
-            selection = draft._select(n_components, sample, rng)
-            draft._draw(selection, n_components, table, rng)
-            draft.approximation_error_ = draft._first_error(table, child(rng))
-            draft.n_components_bound_ = None
+            drawn = drawing.with_columns(n_components)
+        draft.map_ = drawn.map.with_jobs(None)
+        draft.candidates_, draft.why_ = drawn.candidates, drawn.why
+        draft.approximation_error_ = drawn.error
+        draft.n_components_bound_ = drawn.bound
         self.__dict__ = draft.__dict__
         return self
 
-    def _select(
-        self, n_components: int, sample: Callable[[], RowSample], rng: np.random.Generator
-    ) -> Selection:
-        """Return the rule for a number of columns: chosen by the data, or as given."""
-        if self._chooses_rule():
-            return choose(Sample.from_rows(sample(), self.kernel_), n_components, child(rng))
-        return Selection.given(clone(as_rule(self.rule)))
-
-    def _chooses_rule(self) -> bool:
-        """Return whether the rule is to be chosen by the data."""
-        if isinstance(self.rule, str):
-            return check.check_choice(self.rule, "rule", ("auto", *NAMED)) == "auto"
-        return False
-
-    def _draw(
-        self, selection: Selection, n_components: int, X: Any, rng: np.random.Generator
-    ) -> None:
-        """Draw the nodes of the selected rule, and fit their weights if that is wanted."""
-        self.rule_, self.candidates_, self.why_ = selection
-        before = rng.bit_generator.state
-        nodes = self.rule_.draw(X.shape[1], n_components, self.kernel_, rng)
-        states = States(before, rng.bit_generator.state)
-        self._reweighted = False
-        if self.reweight:
-            result = reweight(nodes, self.kernel_, X, child(rng))
-            nodes, self._reweighted = result.nodes, result.kept
-            kept = "were kept" if result.kept else "were not kept"
-            self.why_ += (
-                f" Weights fitted to the data {kept}, since the error on pairs held out was "
-                f"{result.error_after:.3g} with them and {result.error_before:.3g} without."
-            )
-        self._replace_nodes(nodes, n_components, states)
-
-    def _replace_nodes(self, nodes: Nodes, n_components: int, states: States) -> None:
-        """Take these nodes, drawn by a generator between these states."""
-        self.nodes_ = nodes
-        self.n_components_ = self._n_features_out = n_components
-        self._states = states
-        self._compiled: dict[Any, tuple[Nodes, Any]] = {}  # see _kept
-
-    def _fit_to_tolerance(
-        self, X: Any, chosen: Callable[[], RowSample], rng: np.random.Generator
-    ) -> None:
-        """Draw maps of more and more columns until one has an error below the tolerance."""
+    def _tolerance(self) -> float:
+        """Return the tolerance of ``n_components="auto"``."""
         check.check_choice(self.n_components, "n_components", ("auto",))
         if self.tol is None:
             raise ValueError(
                 "n_components='auto' needs to know how small an error is small enough: give tol, "
                 "such as tol=0.05, or n_components as a number."
             )
-        tol = check.check_positive(self.tol, "tol")
-        looking = child(rng)
-        sample = Sample.from_rows(chosen(), self.kernel_)
-        if self._chooses_rule():
-            select: Select = partial(choose, sample, rng=looking)
-        else:
-            select = partial(budget.given, clone(as_rule(self.rule)), sample, rng=looking)
-        n_components = budget.smallest(select, tol)
-        while True:
-            selection = select(n_components)
-            self._draw(selection, n_components, X, rng)
-            error = self._kernel_error(
-                X, norm="frobenius", n_pairs=self._default_pairs(), confidence=0.95, rng=looking
-            )
-            assert error.high is not None
-            if error.high <= tol:
-                break
-            n_components = budget.more(n_components, error.high, tol)
-        self.approximation_error_ = error
-        self.n_components_bound_ = budget.paper_bound(sample, tol)
-        said = (
-            ""
-            if self.n_components_bound_ is None
-            else f" The paper's bound asks for {self.n_components_bound_} columns to have an "
-            f"absolute error below {tol:g} on all pairs, with probability 0.95."
-        )
-        self.why_ = (
-            f"{n_components} columns have a relative error of {error}, below tol={tol:g}. "
-            f"{self.why_}{said}"
-        )
+        return check.check_positive(self.tol, "tol")
+
+    # What is known of the map.
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel, with numbers as its scale."""
+        return self.map_.kernel
+
+    @property
+    def nodes_(self) -> Nodes:
+        """The drawn nodes."""
+        return self.map_.nodes
+
+    @property
+    def rule_(self) -> Rule:
+        """The rule that drew the nodes."""
+        origin = self.map_.origin
+        assert origin is not None
+        return origin.rule
+
+    @property
+    def n_components_(self) -> int:
+        """Number of columns."""
+        return self.map_.n_columns
+
+    _n_features_out = n_components_  # as scikit-learn calls it
 
     @follows_input
     @on_snapshot
@@ -331,9 +278,11 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
             scikit-learn's ``array_api_dispatch``, an array of the library of ``X``.
         """
         if is_dask(X):
-            from quadfeat.data import distributed
+            from quadfeat.data.dask import columns_of, map_blocks
 
-            return distributed.transform(self, X)
+            check_is_fitted(self)
+            validate_data(self, columns_of(X), reset=False, skip_check_array=True)
+            return map_blocks(QuadratureFeatures._features, self, X, (self.n_components_,), None)
         return self._features(X)
 
     @follows_input
@@ -410,39 +359,18 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         """
         X = self._validated(X)
         assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
-        return self._kernel_error(
+        return kernel_error.of_map(
+            self._threaded(),
             X,
             norm=norm,
-            n_pairs=self._default_pairs() if n_pairs is None else n_pairs,
+            n_pairs=kernel_error.default_pairs(self.kernel_) if n_pairs is None else n_pairs,
             confidence=confidence,
             rng=generator(random_state),
         )
 
-    def _kernel_error(self, X: Any, **options: Any) -> KernelError:
-        """Return the error on validated ``X``."""
-        return accuracy.estimate(
-            self._written, self.kernel_, X, n_columns=self._n_features_out, **options
-        )
-
-    def _default_pairs(self) -> int:
-        """Return how many pairs to look at if the user does not say."""
-        affordable = accuracy.EVALUATIONS // self.kernel_.evaluations_per_pair
-        return min(accuracy.N_PAIRS, max(1000, affordable))
-
-    def _first_error(self, X: Any, rng: np.random.Generator) -> KernelError:
-        """Return an estimate from as many pairs as a fit can afford."""
-        # A row in a group of so many has that many pairs to itself.
-        per_row = (accuracy.LARGEST_GROUP - 1) / 2
-        affordable = min(
-            int(ENTRIES_AT_FIT / self._n_features_out * per_row),
-            EVALUATIONS // self.kernel_.evaluations_per_pair,
-        )
-        n_pairs = int(np.clip(affordable, *PAIRS_AT_FIT))
-        return self._kernel_error(X, norm="frobenius", n_pairs=n_pairs, confidence=0.95, rng=rng)
-
     @on_snapshot
     def fingerprint(self) -> str:
-        """Return a text that is the same for maps with the same features, and only for them.
+        """Return a string that is the same for maps with the same features, and only for them.
 
         Tells whether two maps, fitted in different places, are the same. Features are functions of
         the nodes and the kernel; versions of libraries and numbers of threads have no part in it.
@@ -456,26 +384,10 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         (True, False)
         """
         check_is_fitted(self)
-        nodes, kernel = self.nodes_, self.kernel_
-        structure = nodes.directions.structure() or {"matrix": nodes.directions.dense()}
-        parts = {
-            **structure,
-            "factor": kernel.input_factor(self.n_features_in_),
-            "radii": nodes.radii,
-            "amplitudes": nodes.amplitudes(kernel),
-            "origin": (nodes.has_origin_column, nodes.origin_feature(kernel)),
-            "layout": (nodes.reflected, nodes.last_is_single, nodes.phase),
-            "phi": kernel.nonlinearity.name,
-        }
-        text = hashlib.sha256()
-        for name, value in sorted(parts.items()):
-            content = value if isinstance(value, str) else np.ascontiguousarray(value).tobytes()
-            text.update(name.encode())
-            text.update(content.encode() if isinstance(content, str) else content)
-        return text.hexdigest()
+        return self.map_.fingerprint()
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "nodes_")
+        return "map_" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -483,18 +395,16 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    def _threaded(self) -> QuadratureMap:
+        """Return the map with the threads that are wanted now."""
+        return self.map_.with_jobs(self.n_jobs)
+
     def _features(self, X: Any) -> Array:
         """Return the features as an array, whatever ``set_output`` says."""
-        return self._written(self._validated(X))
-
-    def _written(self, X: Any) -> Array:
-        """Return the features of validated ``X`` in an array of their own."""
-        out = np.empty((X.shape[0], self._n_features_out), dtype=X.dtype)
-        self._write(X, out)
-        return out
+        return self._threaded().columns(self._validated(X))
 
     def _validated(self, X: Any) -> Any:
-        """Return ``X`` as an array of the right width; ``_write`` sees to that it is finite."""
+        """Return ``X`` as an array of the right width; the map sees to that it is finite."""
         check_is_fitted(self)
         if self._is_as_fitted(X):
             return X
@@ -523,95 +433,77 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Vers
             and not hasattr(self, "feature_names_in_")
         )
 
-    def _write(self, X: Any, out: Array) -> None:
-        """Write the features of validated ``X`` into ``out``."""
-        threads = n_threads(self.n_jobs)
-        if not sparse.issparse(X):
-            near = self._compiled_map(X.dtype, far=False)
-            # The core looks at the entries as it comes to them; nearly always that is all.
-            if isinstance(near, FusedMap) and near.write_within(
-                X, out, threads, self._range_of_core(X.dtype)
-            ):
-                return
-        compiled = self._compiled_map(X.dtype, far=self._reaches_far(X))
-        compiled.write(X, out, threads)
+    # Pickles and files.
 
-    def _compiled_map(self, dtype: Any, *, far: bool) -> CompiledMap:
-        """Return what computes features of this dtype, made when first asked for."""
-        far = far or core.CORE == "numpy"  # to which nothing is far
-        compiled: CompiledMap = self._kept(
-            (dtype, far), lambda nodes: compile_map(nodes, self.kernel_, dtype, far=far)
-        )
-        return compiled
-
-    def _range_of_core(self, dtype: Any) -> float:
-        """Return how large entries of ``X`` may be for the native core to be right on them."""
-
-        def compute(nodes: Nodes) -> float:
-            argument = self._largest_argument(nodes, 1.0, dtype)
-            limit = farthest(self.kernel_, dtype)
-            # A little less than where _reaches_far begins, which decides on what is beyond; the
-            # root where features grow as the square of arguments, and leave the range before.
-            for largest in (limit, np.sqrt(limit)) if argument > 0 else ():
-                entry = min(0.999 * largest / argument, float(np.finfo(dtype).max))
-                if self._largest_argument(nodes, entry, dtype) < np.inf:
-                    return entry
-            return 0.0
-
-        largest: float = self._kept((dtype, "range"), compute)
-        return largest
-
-    def _kept(self, key: tuple[Any, ...], compute: Callable[[Nodes], Any]) -> Any:
-        """Return what is computed from the nodes, which is done when it is first asked for."""
-        cache, nodes = self._compiled, self.nodes_
-        made_for, kept = cache.get(key, (None, None))
-        if kept is None or made_for is not nodes:  # another thread may have fitted anew
-            kept = compute(nodes)
-            cache[key] = nodes, kept
-        return kept
-
-    _needs = (
-        "nodes_",
-        "kernel_",
-        "rule_",
-        "n_components_",
-        "_n_features_out",
-        "_states",
-        "_compiled",
+    _needs = ("map_", "n_features_in_")
+    saved_attributes = (
+        "n_features_in_",
+        "feature_names_in_",
+        "map_",
+        "candidates_",
+        "why_",
+        "approximation_error_",
+        "n_components_bound_",
+        "_sklearn_output_config",
     )
 
-    def __getstate__(self) -> dict[str, Any]:
-        # What can be computed again is not worth pickling.
-        return super().__getstate__() | ({"_compiled": {}} if hasattr(self, "_compiled") else {})
+    def check_consistency(self) -> None:
+        """Raise an error if what was fitted does not fit together."""
+        if "map_" not in vars(self):
+            return
+        d = check.check_count(self.n_features_in_, "n_features_in_")
+        checks.check_kind(self.map_, QuadratureMap, "map_")
+        expected = self.map_.n_features_in
+        checks.expect(d == expected, f"n_features_in_ is {d}, and map_ is for {expected} columns")
+        checks.check_kind(self.map_.origin, Origin, "origin of map_")
+        checks.check_kind(self.why_, str, "why_")
+        checks.check_kind(self.candidates_, tuple, "candidates_")
+        for candidate in self.candidates_:
+            checks.check_kind(candidate, Candidate, "an item of candidates_")
+        if hasattr(self, "approximation_error_"):  # a map that has grown has none
+            checks.check_kind(self.approximation_error_, KernelError, "approximation_error_")
+        if self.n_components_bound_ is not None:
+            check.check_count(self.n_components_bound_, "n_components_bound_")
+        checks.check_column_names(self)
 
-    def _reaches_far(self, X: Any) -> bool:
-        """Return whether arguments may be too large for the native core.
-
-        Refuses data that are not finite, or on which a feature would overflow the dtype.
-        """
-        largest = largest_magnitude(X)
-        if not np.isfinite(largest):
-            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
-        argument = self._largest_argument(self.nodes_, largest, X.dtype)
-        if argument == np.inf:
-            way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        """Put the kernel and nodes of older formats into a map."""
+        if found_format >= 3 or "nodes_" not in attributes:
+            return attributes
+        older = dict(attributes)
+        missing = [name for name in ("kernel_", "rule_", "_states") if name not in older]
+        if missing:
             raise ValueError(
-                f"X has entries as large as {largest:.3g}, whose features under "
-                f"{check.one_line(self.kernel_)} are beyond the range of {X.dtype}: {way_out}."
+                "this QuadratureFeatures was written by an early version of quadfeat and has no "
+                f"{', '.join(missing)}: fit it again."
             )
-        return argument > farthest(self.kernel_, X.dtype)
+        before, after = older.pop("_states")
+        origin = Origin(older.pop("rule_"), before, after, older.pop("_reweighted", False))
+        older["map_"] = QuadratureMap(older.pop("kernel_"), older.pop("nodes_"), origin)
+        for name in ("n_components_", "_n_features_out", "_compiled"):
+            older.pop(name, None)
+        return older
 
-    def _largest_argument(self, nodes: Nodes, largest: float, dtype: Any) -> float:
-        """Return a bound of arguments for entries up to ``largest``, infinite beyond the range."""
-        factor = float(np.max(self.kernel_.input_factor(self.n_features_in_)))
-        with np.errstate(over="ignore"):
-            # |w.x| <= |w| |x| <= |w| sqrt(d) max|x|, with an allowance for a node's rounding.
-            reach = 2.0 * max(1.0, nodes.longest) * np.sqrt(self.n_features_in_)
-            argument = float(np.float64(largest) * factor * reach)
-            value = self.kernel_.nonlinearity.largest(argument)
-            feature = value * float(nodes.amplitudes(self.kernel_).max())
-        in_range = max(argument, value, feature) <= float(np.finfo(dtype).max)
-        return argument if in_range else float("inf")
+
+@register
+class States(NamedTuple):
+    """The states of a generator before and after a draw, in formats before 3."""
+
+    before: Any
+    after: Any
+
+
+def read_rows(
+    X: Any, y: Any, sample_weight: Any, *, part: bool = False, estimator: Any = None
+) -> Block:
+    """Return validated rows of a map, which have no targets."""
+    X = check.check_matrix(
+        X, "X", estimator=QuadratureFeatures() if estimator is None else estimator
+    )
+    sample_weight = to_numpy(sample_weight, "sample_weight")
+    weights = None if sample_weight is None else check.check_weights(sample_weight, X, part=part)
+    return Block(X, None, weights)
 
 
 def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
@@ -646,13 +538,16 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
     >>> Z is buffer
     True
     """
-    if not isinstance(features, QuadratureFeatures):
-        raise TypeError(f"features={features!r} is not valid: give a fitted QuadratureFeatures.")
+    check.check_kind(
+        features,
+        QuadratureFeatures,
+        f"features={features!r} is not valid: give a fitted QuadratureFeatures.",
+    )
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out is a {type(out).__name__}: give a numpy.ndarray.")
     features = snapshot(features)
     X = features._validated(X)
-    expected = (X.shape[0], features._n_features_out)
+    expected = (X.shape[0], features.n_components_)
     if out.shape != expected or out.dtype != X.dtype:
         raise ValueError(
             f"out has shape {out.shape} and dtype {out.dtype}: give an array of shape {expected} "
@@ -662,7 +557,7 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
         raise ValueError("out is read-only: give an array that can be written to.")
     if _overlap(out, X.data if sparse.issparse(X) else X):
         raise ValueError("out overlaps X in memory: give an array of its own.")
-    features._write(X, out)
+    features._threaded().write(X, out)
     return out
 
 
@@ -672,10 +567,3 @@ def _overlap(a: Array, b: Array) -> bool:
         return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
-
-
-class States(NamedTuple):
-    """The states of a generator before and after it has drawn the nodes of a map."""
-
-    before: Any
-    after: Any

@@ -10,11 +10,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.engine import reference as reference
 
 
 class DrawnMatrices(ABC):
-    """A batch of ``count`` drawn matrices of shape ``size x size``; immutable."""
+    """Base class of batches of ``count`` drawn matrices of shape ``size x size``; immutable.
+
+    A subclass is a frozen dataclass, declared with ``@dataclass(frozen=True, eq=False)``. Its
+    fields are arrays whose first axis counts the matrices. It defines ``count``, ``size`` and
+    :meth:`turn`.
+    """
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -29,6 +33,10 @@ class DrawnMatrices(ABC):
     @abstractmethod
     def size(self) -> int:
         """How many rows and columns each has."""
+
+    def fits(self, d: int) -> bool:
+        """Return whether these are the matrices of inputs of width ``d``."""
+        return self.size == d
 
     def apply(self, X: Array) -> Array:
         """Return ``X @ Q`` for each matrix ``Q``.
@@ -67,7 +75,23 @@ class DrawnMatrices(ABC):
 
 
 class Rotation(BaseEstimator, ABC):
-    """Base of the random rotations."""
+    """Base class of random rotations.
+
+    A subclass defines :meth:`draw`, which returns an object of a subclass of
+    :class:`DrawnMatrices`, and :meth:`size` if it pads its inputs. As in every scikit-learn object,
+    ``__init__`` only assigns its parameters.
+
+    Attributes
+    ----------
+    is_fast : bool
+        Whether it costs less than a product with a dense matrix. ``rule="auto"`` prefers such.
+    is_uniform : bool
+        Whether each column of a matrix is uniform on the sphere, at least nearly. Closed forms of
+        the error hold only then.
+    """
+
+    is_fast: bool = False
+    is_uniform: bool = False
 
     def size(self, d: int) -> int:
         """Return the size of the matrices that turn inputs of width ``d``."""

@@ -10,10 +10,12 @@ import numpy as np
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import reference as reference
+from quadfeat.io import checks, register
 from quadfeat.rotations.base import DrawnMatrices, Rotation, random_signs
 from quadfeat.rotations.haar import Haar
 
 
+@register
 class Butterfly(Rotation):
     r"""Products of Givens rotations in the pattern of a fast Fourier transform.
 
@@ -50,6 +52,9 @@ class Butterfly(Rotation):
     (True, True)
     """
 
+    is_fast = True
+    is_uniform = True
+
     def __init__(self, rounds: int = 3) -> None:
         self.rounds = rounds
 
@@ -68,6 +73,7 @@ class Butterfly(Rotation):
         return ButterflyMatrices(cosines, sines, rng.permuted(order, axis=-1))
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class ButterflyMatrices(DrawnMatrices):
     """Products of rounds ``P B``, held as angles and permutations."""
@@ -83,6 +89,13 @@ class ButterflyMatrices(DrawnMatrices):
     @property
     def size(self) -> int:
         return self.permutations.shape[2]
+
+    def check_consistency(self) -> None:
+        (n, rounds, d), name = self.permutations.shape, "matrices of nodes_"
+        checks.expect(rounds >= 1, f"{name} have no rounds")
+        checks.check_permutations(self.permutations, (n, rounds, d), name)
+        for angles in (self.cosines, self.sines):
+            checks.check_array(angles, (n, rounds, d - 1), np.float64, name)
 
     def turn(self, columns: Array) -> Array:
         return reference.butterfly(

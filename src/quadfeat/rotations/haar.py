@@ -8,13 +8,16 @@ import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import reference as reference
+from quadfeat.io import checks, register
 from quadfeat.rotations.base import DrawnMatrices, Rotation
 
 
+@register
 class Haar(Rotation):
-    """The uniform law on all orthogonal matrices, by QR of a Gaussian matrix.
+    """The uniform distribution on all orthogonal matrices, by QR of a Gaussian matrix.
 
-    The signs of the diagonal of ``R`` are put into ``Q``; without that the law is not uniform.
+    The signs of the diagonal of ``R`` are put into ``Q``; without
+    that, the distribution is not uniform.
 
     Examples
     --------
@@ -25,11 +28,14 @@ class Haar(Rotation):
     True
     """
 
+    is_uniform = True
+
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
         q, r = np.linalg.qr(rng.standard_normal((count, d, d)))
         return DenseMatrices(q * np.where(np.diagonal(r, axis1=1, axis2=2) < 0, -1.0, 1.0)[:, None])
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class DenseMatrices(DrawnMatrices):
     """Matrices held as they are."""
@@ -43,6 +49,11 @@ class DenseMatrices(DrawnMatrices):
     @property
     def size(self) -> int:
         return self.matrices.shape[1]
+
+    def check_consistency(self) -> None:
+        checks.check_array(
+            self.matrices, (self.count, self.size, self.size), np.float64, "matrices of nodes_"
+        )
 
     def turn(self, columns: Array) -> Array:
         transposed = np.swapaxes(self.matrices, 1, 2).reshape(-1, self.size)

@@ -10,9 +10,11 @@ import numpy as np
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array
 from quadfeat.engine import reference as reference
+from quadfeat.io import checks, register
 from quadfeat.rotations.base import DrawnMatrices, Rotation, power_of_two, random_signs
 
 
+@register
 class Hadamard(Rotation):
     """Rounds of random signs and a Hadamard transform, on input padded to a power of two.
 
@@ -33,6 +35,8 @@ class Hadamard(Rotation):
     (1, 8, 8)
     """
 
+    is_fast = True
+
     def __init__(self, rounds: int = 3) -> None:
         self.rounds = rounds
 
@@ -44,6 +48,7 @@ class Hadamard(Rotation):
         return HadamardMatrices(random_signs(rng, (count, rounds, self.size(d))))
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class HadamardMatrices(DrawnMatrices):
     """Products of diagonal signs and the orthonormal Hadamard matrix."""
@@ -57,6 +62,14 @@ class HadamardMatrices(DrawnMatrices):
     @property
     def size(self) -> int:
         return self.signs.shape[2]
+
+    def fits(self, d: int) -> bool:
+        return self.size == power_of_two(d)
+
+    def check_consistency(self) -> None:
+        (n, rounds, size), name = self.signs.shape, "matrices of nodes_"
+        checks.expect(rounds >= 1, f"{name} have no rounds")
+        checks.check_signs(self.signs, (n, rounds, size), np.int8, name)
 
     def turn(self, columns: Array) -> Array:
         turned = columns[None]

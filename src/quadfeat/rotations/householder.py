@@ -8,16 +8,18 @@ import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import reference as reference
+from quadfeat.io import checks, register
 from quadfeat.rotations.base import DrawnMatrices, Rotation
 
 
+@register
 class Householder(Rotation):
-    r"""The uniform law on all orthogonal matrices, as a product of ``d - 1`` random reflections.
+    r"""The uniform distribution on all orthogonal matrices, by ``d - 1`` random reflections.
 
     .. math:: Q = H_1 H_2 \cdots H_{d-1} D, \qquad H_k = I - 2 u_k u_k^\top / |u_k|^2,
 
     where :math:`H_k` takes a Gaussian vector of the last ``d - k + 1`` coordinates to their first
-    axis, and ``D`` holds signs. The same law as :class:`Haar`, without a factorisation.
+    axis, and ``D`` holds signs. The same distribution as :class:`Haar`, without a factorisation.
 
     Examples
     --------
@@ -27,6 +29,8 @@ class Householder(Rotation):
     >>> bool(np.allclose(Q @ Q.T, np.eye(5)))
     True
     """
+
+    is_uniform = True
 
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
         # Row k holds a Gaussian vector in the coordinates from k on.
@@ -41,6 +45,7 @@ class Householder(Rotation):
         return Reflections(vectors[:, : d - 1], -signs)
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class Reflections(DrawnMatrices):
     """Products of reflections in unit vectors, then signs."""
@@ -55,6 +60,11 @@ class Reflections(DrawnMatrices):
     @property
     def size(self) -> int:
         return self.signs.shape[1]
+
+    def check_consistency(self) -> None:
+        n, d, name = self.count, self.size, "matrices of nodes_"
+        checks.check_array(self.vectors, (n, d - 1, d), np.float64, name)
+        checks.check_signs(self.signs, (n, d), np.float64, name)
 
     def turn(self, columns: Array) -> Array:
         turned = np.repeat(columns[None], self.count, axis=0)

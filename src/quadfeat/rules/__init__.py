@@ -18,23 +18,44 @@ name                rule
 =================== ============================================================================
 """
 
-from quadfeat.rules.base import MOST_REDRAWS, Draw, Rule
+from quadfeat.rules.base import BlockDescription, Draw, Group, Rule
 from quadfeat.rules.fastfood import Fastfood, FastfoodMatrices
 from quadfeat.rules.gauss_hermite import GaussHermite
 from quadfeat.rules.monte_carlo import MonteCarlo
+from quadfeat.rules.nodes import DenseDirections, Directions, Layout, Nodes, TurnedVertices
 from quadfeat.rules.presets import as_rule
 from quadfeat.rules.quasi import QuasiMonteCarlo
+from quadfeat.rules.radial import (
+    Exact,
+    Fixed,
+    RadialProblem,
+    RadialRule,
+    Tilted,
+    as_radial_rule,
+)
 from quadfeat.rules.spherical_radial import SphericalRadial
 
 __all__ = [
-    "MOST_REDRAWS",
+    "BlockDescription",
+    "DenseDirections",
+    "Directions",
     "Draw",
+    "Exact",
     "Fastfood",
     "FastfoodMatrices",
+    "Fixed",
     "GaussHermite",
+    "Group",
+    "Layout",
     "MonteCarlo",
+    "Nodes",
     "QuasiMonteCarlo",
+    "RadialProblem",
+    "RadialRule",
     "Rule",
     "SphericalRadial",
+    "Tilted",
+    "TurnedVertices",
+    "as_radial_rule",
     "as_rule",
 ]

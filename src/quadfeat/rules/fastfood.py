@@ -10,6 +10,7 @@ import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import reference as reference
+from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel
 from quadfeat.rotations import (
     DrawnMatrices,
@@ -20,12 +21,13 @@ from quadfeat.rules.base import Draw, Rule
 from quadfeat.rules.nodes import Layout, TurnedVertices
 
 
+@register
 class Fastfood(Rule):
     r"""Gaussian nodes by products of diagonal, permutation and Hadamard matrices.
 
     In each block, :math:`H G \Pi H B` with random signs ``B``, a permutation and Gaussian diagonal
     ``G`` on input padded to a power of two; rows are brought to independent radii. Each single node
-    has exactly the right law, so the estimate is unbiased; the nodes of a block are
+    has exactly the right distribution, so the estimate is unbiased; the nodes of a block are
     dependent but not orthogonal, so its error is about that of ``MonteCarlo``.
     ``O(d)`` state and ``O(d log d)`` time for ``d`` nodes.
 
@@ -49,8 +51,11 @@ class Fastfood(Rule):
     def nodes_per_block(self, d: int) -> int:
         return power_of_two(d)
 
-    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
-        spectrum = self._isotropic_spectrum(kernel)
+    def is_fast(self, d: int) -> bool:
+        return True
+
+    def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+        spectrum = self.isotropic_spectrum(kernel)
         p, n_nodes = power_of_two(d), layout.n_nodes
         shape = (math.ceil(n_nodes / p), p)
         gaussian = rng.standard_normal(shape)
@@ -64,6 +69,7 @@ class Fastfood(Rule):
         return Draw(directions, radii, np.full(n_nodes, 1.0 / n_nodes))
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class FastfoodMatrices(DrawnMatrices):
     """Matrices with unit columns ``B H P G H``, held as three diagonals or permutations."""
@@ -79,6 +85,15 @@ class FastfoodMatrices(DrawnMatrices):
     @property
     def size(self) -> int:
         return self.signs.shape[1]
+
+    def fits(self, d: int) -> bool:
+        return self.size == power_of_two(d)
+
+    def check_consistency(self) -> None:
+        (n, size), name = self.signs.shape, "matrices of nodes_"
+        checks.check_signs(self.signs, (n, size), np.int8, name)
+        checks.check_permutations(self.permutations, (n, size), name)
+        checks.check_array(self.gaussian, (n, size), np.float64, name)
 
     def turn(self, columns: Array) -> Array:
         mixed = reference.walsh_hadamard(columns * self.signs[:, :, None])

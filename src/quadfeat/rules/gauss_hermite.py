@@ -6,16 +6,18 @@ import numpy as np
 
 from quadfeat._utils import validation as check
 from quadfeat.engine import reference as reference
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.rules.base import Draw, Rule, equally_weighted
 from quadfeat.rules.nodes import Layout
 
 
+@register
 class GaussHermite(Rule):
     r"""Points of a product Gauss-Hermite grid, drawn by their weights and then weighted equally.
 
     The subsampled dense grid of Dao, De Sa and Re. Each coordinate of a node is one of ``degree``
-    Gauss-Hermite nodes, so the law of a coordinate has the moments of a Gaussian up to order
+    Gauss-Hermite nodes, so its distribution has the moments of a Gaussian up to order
     ``2 degree - 1`` only: biased where the kernel is narrow. Far out, where the Gaussian kernel is
     0.0111, ``make bias`` found a bias of -1.0011 for degree 2, -0.4966 for degree 4 and -0.0097
     for degree 8 (d = 4, difference along an axis).
@@ -40,12 +42,12 @@ class GaussHermite(Rule):
         self.degree = degree
         self.reflect = reflect
 
-    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+    def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         degree = check.check_count(self.degree, "degree", minimum=2)
         if degree > 128:
             raise ValueError(f"degree={degree} is not valid: give at most 128, which is plenty.")
-        spectrum = self._isotropic_spectrum(kernel)
+        spectrum = self.isotropic_spectrum(kernel)
         grid, weights = np.polynomial.hermite_e.hermegauss(degree)
         normals = rng.choice(grid, size=(layout.n_nodes, d), p=weights / weights.sum())
         mixing = rng.random((layout.n_nodes, spectrum.n_mixing))
-        return equally_weighted(spectrum.spread(normals, mixing), self._groups(layout))
+        return equally_weighted(spectrum.spread(normals, mixing), self.groups(layout))

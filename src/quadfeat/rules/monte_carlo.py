@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from quadfeat.engine import reference as reference
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.rules.base import Draw, Rule, equally_weighted
 from quadfeat.rules.nodes import Layout
 
 
+@register
 class MonteCarlo(Rule):
     """Independent random nodes: random Fourier features (RFF), the rule SR(1,1).
 
@@ -38,7 +40,7 @@ class MonteCarlo(Rule):
         self.reflect = reflect
         self.remainder = remainder
 
-    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+    def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         spectrum = kernel.spectrum
         uniforms = rng.random((layout.n_nodes, spectrum.n_uniforms(d)))
-        return equally_weighted(spectrum.frequencies(uniforms, d), self._groups(layout))
+        return equally_weighted(spectrum.frequencies(uniforms, d), self.groups(layout))

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from quadfeat._utils import validation as check
 from quadfeat._utils.lazy import CopiedState, cached_property
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import reference as reference
+from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel
-from quadfeat.kernels.nonlinearities import Fourier
 from quadfeat.rotations import DrawnMatrices, pad
 
 
@@ -43,6 +44,7 @@ class Directions(ABC):
         return 1.0
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class DenseDirections(Directions):
     """Directions held as the rows of a matrix (of any length: they may be whole frequencies)."""
@@ -51,6 +53,9 @@ class DenseDirections(Directions):
 
     def __post_init__(self) -> None:
         self.matrix.flags.writeable = False
+
+    def check_consistency(self) -> None:
+        checks.check_array(self.matrix, (self.count, self.d), np.float64, "matrix of nodes_")
 
     @property
     def d(self) -> int:  # type: ignore[override]
@@ -73,6 +78,7 @@ class DenseDirections(Directions):
         return np.asarray(X @ self.matrix.T.astype(X.dtype, copy=False))
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class TurnedVertices(Directions):
     """The vertices of a simplex or orthoplex, turned by a matrix of its own in each block.
@@ -85,6 +91,19 @@ class TurnedVertices(Directions):
     simplex: bool
     d: int
     count: int
+
+    def check_consistency(self) -> None:
+        checks.check_flag(self.simplex, "simplex of nodes_")
+        count = check.check_count(self.count, "count of nodes_")
+        d = check.check_count(self.d, "d of nodes_")
+        checks.check_kind(self.matrices, DrawnMatrices, "matrices of nodes_")
+        n_blocks, size = self.matrices.count, self.matrices.size
+        checks.expect(
+            size >= d and self.matrices.fits(d),
+            f"matrices of nodes_ have the size {size}, which does not fit {d} columns",
+        )
+        needed = -(-count // (size + bool(self.simplex)))
+        checks.expect(n_blocks == needed, f"nodes_ have {n_blocks} blocks and need {needed}")
 
     def structure(self) -> dict[str, Any] | None:
         matrices = self.matrices.structure()
@@ -115,6 +134,7 @@ class TurnedVertices(Directions):
         return turned.reshape(-1, len(X))[: self.count].T
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class Nodes(CopiedState):
     r"""A drawn quadrature rule, :math:`k \approx c\,[\omega_0 f(0) + \sum_j \omega_j f(w_j)]`.
@@ -152,6 +172,36 @@ class Nodes(CopiedState):
     def __post_init__(self) -> None:
         self.radii.flags.writeable = False
         self.weights.flags.writeable = False
+
+    def check_consistency(self) -> None:
+        checks.check_kind(self.directions, Directions, "directions of nodes_")
+        n_nodes = check.check_count(self.directions.count, "the number of nodes_")
+        for name in ("radii", "weights"):
+            values = getattr(self, name)
+            checks.check_array(values, (n_nodes,), np.float64, f"{name} of nodes_")
+            checks.expect(bool((values >= 0).all()), f"{name} of nodes_ are negative")
+        for name in ("origin_weight", "phase"):
+            checks.check_finite(getattr(self, name), f"{name} of nodes_")
+        for name in ("has_origin_column", "reflected", "last_is_single"):
+            checks.check_flag(getattr(self, name), f"{name} of nodes_")
+        checks.expect(
+            self.origin_weight >= 0 or not self.has_origin_column,
+            f"the origin of nodes_ has a column, and the weight {self.origin_weight!r}",
+        )
+
+    def check_fits(self, kernel: Kernel, d: int) -> None:
+        """Raise a ValueError unless these are nodes for a kernel of inputs of width ``d``."""
+        checks.expect(
+            self.directions.d == d, f"nodes_ are for {self.directions.d} columns, not {d}"
+        )
+        checks.expect(
+            not self.reflected or not kernel.nonlinearity.is_even,
+            "nodes_ have reflections, which the kernel has no use for",
+        )
+        checks.expect(
+            not self.last_is_single or columns_per_node(kernel, self.reflected) == 2,
+            "the last of nodes_ has one column of one",
+        )
 
     def n_columns(self, kernel: Kernel) -> int:
         """Return how many columns the features have."""
@@ -232,7 +282,7 @@ def columns_per_node(kernel: Kernel, reflected: bool) -> int:
     >>> columns_per_node(Gaussian(1.0), False), columns_per_node(ArcCosine(1), False)
     (2, 1)
     """
-    return 2 if reflected or isinstance(kernel.nonlinearity, Fourier) else 1
+    return 2 if reflected else kernel.nonlinearity.columns_per_node
 
 
 @dataclass(frozen=True)
@@ -254,7 +304,8 @@ class Layout:
         >>> Layout.of(12, Gaussian(1.0), origin=True, reflect=True)
         Layout(n_nodes=6, has_origin_column=True, reflected=False, last_is_single=True)
         """
-        reflected = reflect and not kernel.nonlinearity.is_even
+        phi = kernel.nonlinearity
+        reflected = reflect and not phi.is_even and phi.columns_per_node == 1
         has_origin_column = origin and n_columns > 1
         whole, rest = divmod(n_columns - has_origin_column, columns_per_node(kernel, reflected))
         return cls(whole + rest, has_origin_column, reflected, rest == 1)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.stats import qmc
+from sklearn.base import clone
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.random import child
 from quadfeat._utils.validation import Float64Array
 from quadfeat.engine import reference as reference
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.rules.base import Draw, Rule, equally_weighted
 from quadfeat.rules.nodes import Layout
 
 
+@register
 class QuasiMonteCarlo(Rule):
     """Scrambled low-discrepancy points through the inverse distribution function.
 
@@ -51,6 +54,8 @@ class QuasiMonteCarlo(Rule):
     (2, 64)
     """
 
+    grows_from_start = True
+
     def __init__(
         self,
         *,
@@ -64,7 +69,7 @@ class QuasiMonteCarlo(Rule):
         self.reflect = reflect
         self.remainder = remainder
 
-    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+    def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         check.check_choice(self.sequence, "sequence", ("halton", "sobol"))
         matched = check.check_flag(self.matched, "matched")
         spectrum = kernel.spectrum
@@ -75,7 +80,7 @@ class QuasiMonteCarlo(Rule):
             points = qmc.Halton(coordinates, scramble=True, rng=scrambling).random(layout.n_nodes)
         else:
             if coordinates > qmc.Sobol.MAXDIM:
-                raise self._refusal(
+                raise self.refusal(
                     kernel,
                     f"which takes {coordinates} coordinates on this data, since there are Sobol "
                     f"points of {qmc.Sobol.MAXDIM} at most: use MonteCarlo() (rule='rff').",
@@ -84,10 +89,13 @@ class QuasiMonteCarlo(Rule):
             sobol = qmc.Sobol(coordinates, scramble=True, rng=scrambling)
             points = sobol.random_base2((layout.n_nodes - 1).bit_length())[: layout.n_nodes]
         frequencies = spectrum.frequencies(points, d)
-        groups = self._groups(layout)
+        groups = self.groups(layout)
         if matched:
             frequencies = frequencies @ self._stretch(frequencies[groups[0].nodes], kernel)
         return equally_weighted(frequencies, groups)
+
+    def for_remainder(self) -> QuasiMonteCarlo:
+        return clone(self).set_params(matched=False)  # there are too few nodes to match
 
     def obstacle_to_growth(self) -> str | None:
         if self.matched:
@@ -97,20 +105,20 @@ class QuasiMonteCarlo(Rule):
     def _stretch(self, frequencies: Float64Array, kernel: Kernel) -> Float64Array:
         """Return the matrix after which nodes have the second moments of the spectrum."""
         n_nodes, d = frequencies.shape
-        wanted = self._isotropic_spectrum(kernel).moment(d, 1.0) / d
+        wanted = self.isotropic_spectrum(kernel).moment(d, 1.0) / d
         if not np.isfinite(wanted):
-            raise self._refusal(
+            raise self.refusal(
                 kernel, "whose frequencies have no second moments: use matched=False."
             )
         if n_nodes < d:
-            raise self._refusal(
+            raise self.refusal(
                 kernel,
                 f"since {n_nodes} whole nodes cannot have the second moments of {d} columns: use "
                 "matched=False or more components.",
             )
         moments, vectors = np.linalg.eigh(frequencies.T @ frequencies / n_nodes)
         if moments[0] <= d * np.finfo(np.float64).eps * moments[-1]:
-            raise self._refusal(
+            raise self.refusal(
                 kernel,
                 f"since its {n_nodes} nodes lie in fewer than {d} dimensions: use matched=False or "
                 "more components.",

@@ -6,26 +6,29 @@ import math
 
 import numpy as np
 from scipy.stats import qmc
+from sklearn.base import clone
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.random import child
 from quadfeat._utils.validation import Float64Array
 from quadfeat.engine import reference as reference
+from quadfeat.io import register
 from quadfeat.kernels import Kernel
-from quadfeat.kernels.spectra import IsotropicSpectrum
 from quadfeat.rotations import (
     Butterfly,
     Rotation,
 )
-from quadfeat.rules.base import MOST_REDRAWS, Draw, Group, Rule, equal_weights
+from quadfeat.rules.base import MOST_REDRAWS, BlockDescription, Draw, Group, Rule
 from quadfeat.rules.nodes import Layout, TurnedVertices
+from quadfeat.rules.radial import RadialProblem, RadialRule, as_radial_rule
 
 
+@register
 class SphericalRadial(Rule):
     r"""Randomly turned vertices of a simplex or orthoplex, with radii and weights that fit.
 
-    In ``d`` dimensions and with :math:`m_t = E[\rho^{2t}]` of the kernel's radial law (for Gaussian
-    weight :math:`\rho \sim \chi(d)`), ``M`` nodes have
+    In ``d`` dimensions and with :math:`m_t = E[\rho^{2t}]` of the lengths of the kernel's
+    frequencies (for Gaussian ones :math:`\rho \sim \chi(d)`), ``M`` nodes have
 
     ============ ============================== ============================ =======================
     tilt         radius                         weight                       origin
@@ -73,14 +76,15 @@ class SphericalRadial(Rule):
     ----------
     directions : {"simplex", "orthoplex"}, default="simplex"
         ``d + 1`` or ``d`` directions a block.
-    tilt : float from 0 to 1, "exact" or "fixed", default=1.0
+    tilt : float from 0 to 1, "exact", "fixed" or RadialRule, default=1.0
         The radial rule. 0 suits narrow kernels, 1 wide ones. From ``d / 2`` on the weights have
-        infinite variance, which draws a warning.
+        infinite variance, which draws a warning. Numbers and strings are short forms of the
+        objects in :mod:`quadfeat.rules.radial`.
     radii : {"independent", "stratified", "shared", "constant"}, default="independent"
         A radius of its own for each node; one from each of ``M`` equally likely slices, in random
         order, which makes the origin weight tiny; one for each block; or, as in ROM, the root mean
-        square :math:`\sqrt{d+2t}` of the chi law for all nodes (biased; kernels that are scale
-        mixtures, such as Matern, still draw the scale).
+        square :math:`\sqrt{d+2t}` of the chi distribution for all nodes (biased; kernels that are
+        scale mixtures, such as Matern, still draw the scale).
     origin : {"resample", "signed", "renormalise", "match"}, default="resample"
         What to do with ``omega_0``, which may be negative. ``"resample"`` draws all radii again
         until it is not, and gives it a column (none where ``phi(0) = 0``). ``"signed"`` leaves
@@ -119,7 +123,7 @@ class SphericalRadial(Rule):
         self,
         *,
         directions: str = "simplex",
-        tilt: float | str = 1.0,
+        tilt: float | str | RadialRule = 1.0,
         radii: str = "independent",
         origin: str = "resample",
         rotation: Rotation | None = None,
@@ -135,15 +139,17 @@ class SphericalRadial(Rule):
         self.remainder = remainder
 
     def has_origin(self, kernel: Kernel) -> bool:
-        wanted = self.origin == "resample" and self._has_weight_at_origin
+        wanted = self.origin == "resample" and self.radial_rule.has_origin_weight
         return wanted and kernel.nonlinearity.at_zero != 0
 
-    def _draw(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
+    def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         self._check_parameters()
-        spectrum = self._isotropic_spectrum(kernel)
+        radial = self.radial_rule
+        spectrum = self.isotropic_spectrum(kernel)
         rotation = self._chosen_rotation
-        p, n_nodes = rotation.size(d), layout.n_nodes  # from here on, p is the dimension
-        self._check_moments(spectrum, p, kernel)
+        n_nodes = layout.n_nodes
+        problem = RadialProblem(spectrum, kernel.nonlinearity, rotation.size(d))
+        self._check_moments(problem, kernel)
 
         simplex = self.directions == "simplex"
         per_block = self.nodes_per_block(d)
@@ -151,17 +157,12 @@ class SphericalRadial(Rule):
         matrices = rotation.draw(d, rng, n_blocks)
         directions = TurnedVertices(matrices, simplex=simplex, d=d, count=n_nodes)
 
-        groups = self._groups(layout, per_block)
-        if self.tilt == "exact":
-            order = kernel.nonlinearity.homogeneity
-            assert order is not None  # _check_moments has seen to it
-            moment = spectrum.moment(p, order)
-            return Draw(directions, np.ones(n_nodes), moment * equal_weights(groups))
-
+        groups = self.groups(layout, per_block)
+        has_origin_weight = radial.has_origin_weight and not self._matches
         for _ in range(MOST_REDRAWS):
-            drawn = [self._draw_group(spectrum, p, group, per_block, rng) for group in groups]
+            drawn = [self._draw_group(problem, group, per_block, rng) for group in groups]
             radii, weights = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
-            origin_weight = 1.0 - float(weights.sum()) if self._has_weight_at_origin else 0.0
+            origin_weight = 1.0 - float(weights.sum()) if has_origin_weight else 0.0
             if not layout.has_origin_column or origin_weight >= 0:
                 break
         else:
@@ -171,16 +172,18 @@ class SphericalRadial(Rule):
             )
         # A single column leaves no room for the origin's.
         crowded_out = self.has_origin(kernel) and not layout.has_origin_column
-        if crowded_out or (self.origin == "renormalise" and kernel.nonlinearity.at_zero != 0):
+        renormalizes = self.origin == "renormalise" and radial.is_normalized
+        if crowded_out or (renormalizes and kernel.nonlinearity.at_zero != 0):
             weights, origin_weight = weights / weights.sum(), 0.0
         return Draw(directions, radii, weights, origin_weight)
 
     def obstacle_to_growth(self) -> str | None:
-        if self.tilt == "exact":
+        radial = self.radial_rule
+        if not radial.is_normalized:
             return None
         if self.radii == "stratified":
             return "stratified radii all change with their number; use radii='independent'."
-        if self.origin == "match" or (self.origin == "renormalise" and self.tilt != 0):
+        if self.origin == "match" or (self.origin == "renormalise" and radial.has_origin_weight):
             return f"origin={self.origin!r} changes all weights; use 'resample' or 'signed'."
         return None
 
@@ -188,110 +191,107 @@ class SphericalRadial(Rule):
         size = self._chosen_rotation.size(d)
         return size + 1 if self.directions == "simplex" else size
 
+    def is_fast(self, d: int) -> bool:
+        return super().is_fast(d) or self._chosen_rotation.is_fast
+
+    def with_signed_origin(self) -> SphericalRadial:
+        return clone(self).set_params(origin="signed")
+
+    def describe_block(self, d: int, kernel: Kernel) -> BlockDescription | None:
+        radial, rotation = self.radial_rule, self._chosen_rotation
+        has_form = kernel.is_stationary and kernel.spectrum.is_isotropic and radial.is_normalized
+        is_drawn = self.radii in ("independent", "stratified")
+        if not (has_form and is_drawn and rotation.is_uniform and rotation.size(d) == d):
+            return None
+        spectrum = self.isotropic_spectrum(kernel)
+        problem = RadialProblem(spectrum, kernel.nonlinearity, d)
+        radii, weights = radial.equally_likely(problem)
+        return BlockDescription(
+            cosine=-1.0 / d if self.directions == "simplex" else 0.0,
+            radii=radii,
+            weights=weights,
+            # Radii of several numbers are stratified in each of them, which is less than in all.
+            is_stratified=self.radii == "stratified" and spectrum.n_radial == 1,
+            is_unbiased=radial.is_unbiased,
+        )
+
+    @property
+    def radial_rule(self) -> RadialRule:
+        """The radial rule that ``tilt`` stands for."""
+        return as_radial_rule(self.tilt)
+
     @property
     def _chosen_rotation(self) -> Rotation:
         return Butterfly() if self.rotation is None else self.rotation
 
     @property
-    def _has_weight_at_origin(self) -> bool:
-        """Whether there is something left of the weight for the origin."""
-        return self.tilt != "exact" and self.tilt != 0 and self.origin != "match"
+    def _matches(self) -> bool:
+        """Whether radii are stretched to the right second moment."""
+        return self.origin == "match" and self.radial_rule.is_normalized
 
     def _draw_group(
-        self,
-        spectrum: IsotropicSpectrum,
-        p: int,
-        group: Group,
-        per_block: int,
-        rng: np.random.Generator,
+        self, problem: RadialProblem, group: Group, per_block: int, rng: np.random.Generator
     ) -> tuple[Float64Array, Float64Array]:
         """Draw the radii and weights of a group of nodes."""
-        radii = self._draw_radii(spectrum, p, group.size, per_block, rng)
-        exponent = self._exponent
-        weights = spectrum.moment(p, exponent) / (group.size * radii ** (2 * exponent))
-        if self.origin == "match":
-            weights /= weights.sum()
-            radii *= math.sqrt(spectrum.moment(p, 1.0) / float(weights @ radii**2))
+        radial = self.radial_rule
+        radii = self._draw_radii(problem, group.size, per_block, rng)
+        if not self._matches:
+            return radii, radial.weights(radii, group.share, problem)
+        weights = radial.weights(radii, 1.0, problem)
+        weights /= weights.sum()
+        radii *= math.sqrt(problem.moment(1.0) / float(weights @ radii**2))
         return radii, weights * group.share
 
-    @property
-    def _exponent(self) -> float:
-        """The number ``t`` by which the radial law is tilted."""
-        return 1.0 if isinstance(self.tilt, str) else float(self.tilt)
-
     def _draw_radii(
-        self,
-        spectrum: IsotropicSpectrum,
-        p: int,
-        n_nodes: int,
-        per_block: int,
-        rng: np.random.Generator,
+        self, problem: RadialProblem, n_nodes: int, per_block: int, rng: np.random.Generator
     ) -> Float64Array:
-        t = self._exponent
-        if self.tilt == "fixed":
-            return np.full(n_nodes, math.sqrt(spectrum.moment(p, 2.0) / spectrum.moment(p, 1.0)))
+        radial, spectrum = self.radial_rule, problem.spectrum
+        if not radial.draws_radii:
+            return radial.radii(np.empty((n_nodes, 0)), problem)
         if self.radii == "constant":
-            return np.sqrt(
-                (p + 2 * t) * spectrum.mixing(rng.random((n_nodes, spectrum.n_mixing)), t)
-            )
+            return radial.constant_radii(rng.random((n_nodes, spectrum.n_mixing)), problem)
         if self.radii == "stratified":
-            # As above: SciPy would not look at the state of rng.
+            # A generator made from rng: SciPy would not look at the state of rng itself.
             hypercube = qmc.LatinHypercube(spectrum.n_radial, rng=child(rng))
-            return spectrum.radii(hypercube.random(n_nodes), p, t)
+            return radial.radii(hypercube.random(n_nodes), problem)
         if self.radii == "shared":
             n_blocks = math.ceil(n_nodes / per_block)
-            shared = spectrum.radii(rng.random((n_blocks, spectrum.n_radial)), p, t)
+            shared = radial.radii(rng.random((n_blocks, spectrum.n_radial)), problem)
             return np.repeat(shared, per_block)[:n_nodes]
-        return spectrum.radii(rng.random((n_nodes, spectrum.n_radial)), p, t)
+        return radial.radii(rng.random((n_nodes, spectrum.n_radial)), problem)
 
     def _check_parameters(self) -> None:
         check.check_choice(self.directions, "directions", ("simplex", "orthoplex"))
         check.check_choice(self.radii, "radii", ("independent", "stratified", "shared", "constant"))
         check.check_choice(self.origin, "origin", ("resample", "signed", "renormalise", "match"))
-        if isinstance(self.tilt, str):
-            check.check_choice(self.tilt, "tilt", ("exact", "fixed"))
-            if self.radii != "independent":
-                raise ValueError(
-                    f"radii={self.radii!r} has nothing to act on, since tilt={self.tilt!r} draws "
-                    "no radii: leave radii at its default, or give tilt a number from 0 to 1."
-                )
-        elif not check.is_number(self.tilt) or not 0 <= self.tilt <= 1:
+        if not self.radial_rule.draws_radii and self.radii != "independent":
             raise ValueError(
-                f"tilt={self.tilt!r} is not valid: give a number from 0 to 1, 'exact' or 'fixed'."
+                f"radii={self.radii!r} has nothing to act on, since tilt={self.tilt!r} draws "
+                "no radii: leave radii at its default, or give tilt a number from 0 to 1."
             )
-        if self.rotation is not None and not isinstance(self.rotation, Rotation):
-            raise TypeError(
-                f"rotation={self.rotation!r} is not valid: give an object from "
-                "quadfeat.rotations, such as Butterfly()."
-            )
+        check.check_kind(
+            self._chosen_rotation,
+            Rotation,  # type: ignore[type-abstract]
+            f"rotation={self.rotation!r} is not valid: give an object from quadfeat.rotations, "
+            "such as Butterfly().",
+        )
 
-    def _check_moments(self, spectrum: IsotropicSpectrum, p: int, kernel: Kernel) -> None:
-        """Say so where the kernel has not the property that this radial rule stands on."""
-        if self.tilt == "exact":
-            if kernel.nonlinearity.homogeneity is None:
-                raise self._refusal(
-                    kernel,
-                    "whose nonlinearity is not homogeneous: use "
-                    "SphericalRadial(directions='orthoplex', tilt=0.0) (rule='orf').",
-                )
-            return
-        t = self._exponent
-        needed = 2.0 if self.tilt == "fixed" else 1.0 if self.origin == "match" else t
-        if not np.isfinite(spectrum.moment(p, needed)):
-            raise self._refusal(
+    def _check_moments(self, problem: RadialProblem, kernel: Kernel) -> None:
+        """Raise an error if the kernel lacks what the radial rule needs; warn if it is noisy."""
+        radial = self.radial_rule
+        reason = radial.obstacle(problem)
+        if reason is None:
+            needed = max(radial.highest_moment(problem), 1.0 if self._matches else 0.0)
+            if not np.isfinite(problem.moment(needed)):
+                reason = f"whose radial distribution has no moment of order {2 * needed:g}"
+        if reason is not None:
+            raise self.refusal(
                 kernel,
-                f"whose radial law has no moment of order {2 * needed:g}: use "
-                "SphericalRadial(directions='orthoplex', tilt=0.0) (rule='orf').",
+                f"{reason}: use SphericalRadial(directions='orthoplex', tilt=0.0) (rule='orf').",
             )
-        # If phi falls to 0 like a power of at least t, the weights near the origin do not matter.
-        order = kernel.nonlinearity.homogeneity
-        if self.tilt == "fixed" or (order is not None and order >= t):
-            return
-        constant = self.radii == "constant"
-        inverse = spectrum.mixing_moment(-t) if constant else spectrum.moment(p, -t)
-        if not np.isfinite(inverse):
+        if not radial.has_finite_variance(problem, constant=self.radii == "constant"):
             check.warn_user(
                 f"the weights of {check.one_line(self)} have infinite variance for "
-                f"{check.one_line(kernel)} on {p} column(s), so its error may vary wildly where "
-                "the kernel is narrow: use tilt=0.0 (rule='orf') or rule='halton' there.",
+                f"{check.one_line(kernel)} on {problem.d} column(s), so its error may vary wildly "
+                "where the kernel is narrow: use tilt=0.0 (rule='orf') or rule='halton' there.",
             )

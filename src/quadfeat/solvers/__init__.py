@@ -1,1 +1,24 @@
-"""How models are solved: Gram matrices, normal equations, conjugate gradients, posteriors."""
+"""How models are solved: normal equations, conjugate gradients; Gram matrices and posteriors."""
+
+from quadfeat.solvers.base import Coefficients, Penalty, Problem, Solution, Solver
+from quadfeat.solvers.cg import ConjugateGradients, IterativeSolution
+from quadfeat.solvers.normal import Normal, NormalSolution
+from quadfeat.solvers.posterior import AlphaPath, Posterior
+from quadfeat.solvers.targets import Labels, Numbers, Targets
+
+__all__ = [
+    "AlphaPath",
+    "Coefficients",
+    "ConjugateGradients",
+    "IterativeSolution",
+    "Labels",
+    "Normal",
+    "NormalSolution",
+    "Numbers",
+    "Penalty",
+    "Posterior",
+    "Problem",
+    "Solution",
+    "Solver",
+    "Targets",
+]

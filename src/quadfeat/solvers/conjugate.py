@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from quadfeat._utils.validation import Float64Array
+from quadfeat._utils.validation import Float64Array, check_positive
+from quadfeat.io import checks, register
 
 # Columns of the approximation: so many, or this part of all, but enough to estimate their rounding.
 RANK = 256
@@ -56,6 +57,7 @@ Product = Callable[[Float64Array], Float64Array]
 Check = Callable[[Float64Array], tuple[Float64Array, Float64Array]]
 
 
+@register
 @dataclass(frozen=True)
 class Nystrom:
     """A low-rank approximation from below, ``vectors @ diag(values) @ vectors.T``.
@@ -67,6 +69,13 @@ class Nystrom:
     vectors: Float64Array
     alpha: float
     excess: float
+
+    def check_consistency(self) -> None:
+        n, rank = np.shape(self.vectors)
+        checks.check_array(self.values, (rank,), np.float64, "values")
+        checks.check_array(self.vectors, (n, rank), np.float64, "vectors")
+        check_positive(self.alpha, "alpha")
+        checks.check_finite(self.excess, "excess")
 
     @classmethod
     def of(
@@ -125,6 +134,7 @@ class Nystrom:
         return np.asarray(np.sqrt(known + outside / least))
 
 
+@register
 @dataclass
 class State:
     """Where conjugate gradients are: what it takes to go on from here."""
@@ -141,6 +151,21 @@ class State:
     bounds: list[float] = field(default_factory=list)
     roundings: list[float] = field(default_factory=list)
     totals: list[float] = field(default_factory=list)
+
+    def check_consistency(self) -> None:
+        checks.check_kind(self.approximation, Nystrom, "approximation")
+        shape = np.shape(self.coefficients)
+        n, _ = shape
+        checks.expect(len(self.approximation.vectors) == n, "approximation has another size")
+        checks.check_array(self.coefficients, shape, np.float64, "coefficients")
+        checks.check_array(self.residual, shape, np.float64, "residual")
+        n_directions = (*np.shape(self.directions), 0, 0)[1]
+        checks.check_array(self.directions, (n, n_directions), np.float64, "directions")
+        checks.check_finite(self.trust, "trust")
+        for name in ("errors", "checked_at", "bounds", "roundings", "totals"):
+            checks.check_kind(getattr(self, name), list, name)
+            for value in getattr(self, name):
+                checks.check_number(value, f"an item of {name}")
 
     @property
     def n_iter(self) -> int:

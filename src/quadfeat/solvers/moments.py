@@ -8,7 +8,7 @@ any order, and their size does not depend on the number of rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import blas
 
-from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.maps.products import of_usual_size
-from quadfeat.models.features import QuadratureFeatures
+from quadfeat._utils.validation import Array, Float64Array, check_count
+from quadfeat.io import UPPER_TRIANGLE, checks, register
+from quadfeat.maps.base import FeatureMap, of_usual_size
 
 # Bytes of the block of features that is multiplied at once, and of rows in it at least and at most:
 # fewer make slow products, more do not make them faster.
@@ -53,6 +53,7 @@ DRIFT = 10.0
 LEAST_SPREAD = 2.0
 
 
+@register
 @dataclass(frozen=True)
 class Moments:
     """Second moments of rows.
@@ -70,10 +71,26 @@ class Moments:
         difference to the product of the matrix itself measures how precise the matrix is.
     """
 
-    products: Float64Array
+    products: Float64Array = field(metadata=UPPER_TRIANGLE)
     shift: Float64Array
     n_rows: int
     control: Float64Array
+
+    def check_consistency(self) -> None:
+        checks.check_array(self.shift, (np.size(self.shift),), np.float64, "shift of _solution")
+        checks.expect(self.n_outputs >= 1, "shift of _solution has no entries")
+        width, name = len(self.products), "products of _solution"
+        checks.check_array(self.products, (width, width), np.float64, name)
+        checks.expect(self.products.flags.f_contiguous, f"{name} are not in Fortran order")
+        check_count(self.n_rows, "n_rows of _solution", 0)
+        checks.check_array(self.control, (self.n_components,), np.float64, "control of _solution")
+
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        if found_format < 2:
+            control = control_of(attributes["products"], attributes["shift"])
+            return attributes | {"control": control}
+        return attributes
 
     @classmethod
     def empty(cls, n_components: int, shift: Float64Array) -> Moments:
@@ -346,6 +363,12 @@ def symmetric_product(upper: Float64Array, vector: Float64Array) -> Float64Array
     return result
 
 
+def control_of(products: Float64Array, shift: Float64Array) -> Float64Array:
+    """Return ``Moments.control`` of products whose rounding error is not known, as if exact."""
+    d = len(products) - len(shift) - 1
+    return symmetric_product(products[:d, :d], probe(d))
+
+
 @lru_cache(maxsize=8)
 def probe(n_components: int) -> Float64Array:
     """Return the vector by which the precision of a Gram matrix is measured, always the same."""
@@ -365,15 +388,14 @@ class Accumulator:
 
     Parameters
     ----------
-    features : QuadratureFeatures
-        A fitted map.
+    features : FeatureMap
     moments : Moments
         Where to begin. Its array is written on.
     dtype : dtype
         Of products within a block. Blocks are added up in float64.
     """
 
-    def __init__(self, features: QuadratureFeatures, moments: Moments, dtype: Any) -> None:
+    def __init__(self, features: FeatureMap, moments: Moments, dtype: Any) -> None:
         self.features = features
         self.moments = moments
         self.dtype = np.dtype(dtype)
@@ -421,7 +443,7 @@ class Accumulator:
 
     def _means_to_leave_out(self, X: Any) -> Array | None:
         """Return numbers near the means of the features, if those have much of their squares."""
-        some = self.features._written(X[:: -(-X.shape[0] // ROWS_PER_MEAN)])
+        some = self.features.columns(X[:: -(-X.shape[0] // ROWS_PER_MEAN)])
         means: Array = some.mean(axis=0)
         squares = np.einsum("ij,ij->", some, some, dtype=np.float64) / len(some)
         return means if means @ means > CENTRED_FROM * squares else None
@@ -447,7 +469,7 @@ class Accumulator:
         size = min(ROWS_PER_CAST, n_rows)
         in_place = X.dtype == block.dtype
         if in_place:
-            self.features._write(X, block)
+            self.features.write(X, block)
         else:
             made = self._buffer("made", (size, d), X.dtype)
         precise = self._buffer("precise", (size, d), np.dtype(np.float64))
@@ -457,7 +479,7 @@ class Accumulator:
             if in_place:
                 exact[:] = block[rows]
             else:
-                self.features._write(X[rows], made[: rows.stop - start])
+                self.features.write(X[rows], made[: rows.stop - start])
                 exact[:] = made[: rows.stop - start]
             if roots is not None:
                 exact *= roots[rows]

@@ -26,7 +26,8 @@ from scipy import linalg, optimize
 from scipy.linalg import lapack
 
 from quadfeat._utils.lazy import CopiedState, cached_property
-from quadfeat._utils.validation import Array, Float64Array
+from quadfeat._utils.validation import Array, Float64Array, check_positive
+from quadfeat.io import checks, register
 from quadfeat.solvers.moments import Moments, NormalEquations
 
 __all__ = ["AlphaPath"]
@@ -61,6 +62,7 @@ LEAST_NOISE = 0.4
 ROWS_PER_SOLVE = 1024
 
 
+@register
 @dataclass(frozen=True)
 class AlphaPath:
     """Criteria for a path of alphas.
@@ -82,7 +84,16 @@ class AlphaPath:
     log_evidence: Float64Array
     loo: Float64Array | None = None
 
+    def check_consistency(self) -> None:
+        shape = (np.size(self.alphas),)
+        checks.check_array(self.alphas, shape, np.float64, "alphas of _solution")
+        for values in (self.gcv, self.log_evidence, self.loo):
+            if values is not None:  # infinite where there is nothing left to judge by
+                checks.check_kind(values, np.ndarray, "path of _solution")
+                checks.expect(values.shape == shape, "path of _solution has two lengths")
 
+
+@register
 @dataclass(frozen=True)
 class RidgeProblem:
     """What coefficients are sought for.
@@ -99,6 +110,19 @@ class RidgeProblem:
     intercept: bool
     transform: Float64Array | None = None
 
+    def check_consistency(self) -> None:
+        checks.check_kind(self.moments, Moments, "moments of _solution")
+        checks.check_flag(self.intercept, "intercept of _solution")
+        if self.transform is not None:
+            name = "transform of _solution"
+            shape = (self.moments.n_outputs + 1, checks.n_columns_of(self.transform, name))
+            checks.check_array(self.transform, shape, np.float64, name)
+
+    @property
+    def n_targets(self) -> int:
+        """How many outputs coefficients are sought for."""
+        return self.moments.n_outputs if self.transform is None else self.transform.shape[1]
+
     def equations(self) -> NormalEquations:
         """Return the normal equations, in arrays of their own."""
         found = self.moments.normal_equations(intercept=self.intercept, transform=self.transform)
@@ -112,6 +136,7 @@ class RidgeProblem:
         return found
 
 
+@register
 @dataclass(frozen=True)
 class Posterior(CopiedState):
     """What the rows tell about the coefficients, for one alpha.
@@ -138,6 +163,21 @@ class Posterior(CopiedState):
     signal_variance: Float64Array
     problem: RidgeProblem
     path: AlphaPath | None = None
+
+    def check_consistency(self) -> None:
+        checks.check_kind(self.problem, RidgeProblem, "problem of _solution")
+        shape = (self.problem.moments.n_components, self.problem.n_targets)
+        checks.check_array(self.coefficients, shape, np.float64, "coefficients of _solution")
+        checks.check_array(self.intercept, shape[1:], np.float64, "intercept of _solution")
+        check_positive(self.alpha, "alpha of _solution")
+        checks.check_number(self.log_evidence, "log_evidence of _solution")
+        # NaN for outputs whose targets are all equal.
+        variance, name = self.signal_variance, "signal_variance of _solution"
+        checks.check_kind(variance, np.ndarray, name)
+        known = np.nan_to_num(variance, nan=0.0, posinf=np.inf)
+        checks.check_array(known, shape[1:], np.float64, name)
+        if self.path is not None:
+            checks.check_kind(self.path, AlphaPath, "path of _solution")
 
     @property
     def noise_variance(self) -> Float64Array:
@@ -353,31 +393,52 @@ class Spectral:
     ) -> Float64Array:
         """Return the mean squared error of rows left out, for each alpha.
 
-        ``blocks`` are features, targets and weights of all rows once more; results for parts of
-        them add up to that for all. A row that counts several times is left out once, so that
-        weights are as good as copies; one that counts less than once is left out as a whole.
+        ``blocks`` are features, targets and weights of all rows once more.
+        """
+        total = np.zeros(len(alphas))
+        for Z, Y, weights in blocks:
+            vectors = self.vectors.astype(Z.dtype, copy=False)
+            total += self.left_out_squares(alphas, Z, Y, weights, vectors)
+        return total / self.left_out_weight
+
+    @property
+    def left_out_weight(self) -> float:
+        """By what the sum of ``left_out_squares`` over all rows is divided for a mean."""
+        return self.system.weight * self.system.right.shape[1]
+
+    def left_out_squares(
+        self, alphas: Float64Array, Z: Array, Y: Float64Array, weights: Any, vectors: Array
+    ) -> Float64Array:
+        """Return the sum of squared errors of rows left out, for each alpha.
+
+        A row that counts several times is left out once, so that weights are as good as copies; one
+        that counts less than once is left out as a whole.
+
+        Parameters
+        ----------
+        alphas : array of shape (n_alphas,)
+        Z : array of shape (n_rows, n_components)
+        Y : array of shape (n_rows, n_outputs)
+        weights : array of shape (n_rows,) or None
+        vectors : array of shape (n_components, n_components)
+            Those of this object, in the dtype of ``Z``.
         """
         system = self.system
         shrunk = 1.0 / (self.values[:, None] + alphas)
         intercept = 1.0 / system.weight if system.intercept else 0.0
         total = np.zeros(len(alphas))
-        vectors = None
-        for Z, Y, weights in blocks:
-            if vectors is None:
-                vectors = self.vectors.astype(Z.dtype, copy=False)
-                means = system.feature_means.astype(Z.dtype)
-            turned = (Z - means) @ vectors
-            leverage = (turned**2) @ shrunk + intercept
-            counts = np.ones(len(Z)) if weights is None else weights
-            leverage *= np.minimum(counts, 1.0)[:, None]
-            for output, target in enumerate(Y.T):
-                fitted = turned @ (shrunk * self.right[:, output, None])
-                residual = (target - system.target_means[output])[:, None] - fitted
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    left_out = residual / (1.0 - leverage)
-                squares = np.where(leverage < 1.0, left_out**2, np.inf)
-                total += counts[counts > 0] @ squares[counts > 0]  # 0 times infinity is nothing
-        return total / (system.weight * system.right.shape[1])
+        turned = (Z - system.feature_means.astype(Z.dtype)) @ vectors
+        leverage = (turned**2) @ shrunk + intercept
+        counts = np.ones(len(Z)) if weights is None else weights
+        leverage *= np.minimum(counts, 1.0)[:, None]
+        for output, target in enumerate(Y.T):
+            fitted = turned @ (shrunk * self.right[:, output, None])
+            residual = (target - system.target_means[output])[:, None] - fitted
+            with np.errstate(divide="ignore", invalid="ignore"):
+                left_out = residual / (1.0 - leverage)
+            squares = np.where(leverage < 1.0, left_out**2, np.inf)
+            total += counts[counts > 0] @ squares[counts > 0]  # 0 times infinity is nothing
+        return total
 
     def posterior(self, alpha: float, problem: RidgeProblem, path: AlphaPath) -> Posterior:
         """Return the posterior for an alpha."""

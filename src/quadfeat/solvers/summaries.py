@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.sampling import RowSample, beside, row_keys
+from quadfeat.io import checks, register
 from quadfeat.solvers.moments import Moments
 
 # Rows that a classifier keeps to calibrate its probabilities: so many, but not more entries.
@@ -21,6 +23,7 @@ CALIBRATION_ENTRIES = 2**22
 NUMBERS = "biuf"
 
 
+@register
 @dataclass(frozen=True)
 class Summary:
     """What is left of rows after they were used.
@@ -39,6 +42,20 @@ class Summary:
     moments: Moments
     classes: Array | None = None
     rows: RowSample | None = None
+
+    def check_consistency(self) -> None:
+        checks.check_kind(self.moments, Moments, "moments of _solution")
+        if self.classes is None:
+            checks.expect(self.rows is None, "_solution has rows")
+            return
+        check_classes(self.classes, "classes of _solution")
+        n_classes = len(self.classes)
+        checks.expect(n_classes == self.moments.n_outputs, "classes are not as many as outputs")
+        checks.check_kind(self.rows, RowSample, "rows of _solution")
+        assert self.rows is not None
+        which = self.rows.rows[:, -1]
+        known = (which >= 0) & (which < n_classes) & (which == np.floor(which))
+        checks.expect(bool(known.all()), "rows have other classes")
 
     @classmethod
     def empty(cls, n_components: int, targets: Float64Array, classes: Array | None) -> Summary:
@@ -95,6 +112,32 @@ class Summary:
         if left.rows is not None and right.rows is not None:
             rows = left.rows.merged(right.rows)
         return replace(left, moments=left.moments.merged(right.moments), rows=rows)
+
+
+def check_classes(classes: Any, name: str) -> None:
+    """Raise a ValueError unless labels are distinct and ascending."""
+    checks.check_kind(classes, np.ndarray, name)
+    checks.expect(classes.ndim == 1 and len(classes) >= 1, f"{name} has shape {classes.shape}")
+    checks.expect(bool((classes[1:] > classes[:-1]).all()), f"{name} are not ascending")
+
+
+def with_indices(summary: Summary, class_weights: Mapping[Any, float]) -> Summary:
+    """Return a summary of format 1 whose rows have indices of classes, and all their weights.
+
+    Format 1 kept codes of labels, and weights without those of the classes.
+    """
+    assert summary.classes is not None
+    assert summary.rows is not None
+    rows, codes = summary.rows, label_codes(summary.classes)
+    order = np.argsort(codes)
+    found = np.minimum(np.searchsorted(codes[order], rows.rows[:, -1]), len(codes) - 1)
+    which = order[found]
+    known = codes[which] == rows.rows[:, -1]
+    factors = np.array([class_weights.get(label, 1.0) for label in summary.classes.tolist()])
+    weights = rows.weights * factors[which]
+    table = np.column_stack([rows.rows[:, :-1], which])
+    kept = replace(rows, keys=rows.keys[known], rows=table[known], weights=weights[known])
+    return replace(summary, rows=kept)
 
 
 def _typical(targets: Float64Array) -> Float64Array:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from quadfeat._utils.validation import Float64Array
 from quadfeat.data.blocks import Block
-from quadfeat.maps.products import FeatureProducts
+from quadfeat.data.rows import Rows
+from quadfeat.maps.base import FeatureMap
+from quadfeat.solvers.base import Problem
 from quadfeat.solvers.moments import Sides
+from quadfeat.solvers.summaries import Summary
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -69,31 +72,45 @@ class Residuals:
         )
 
 
-class System(ABC):
+class System:
     """Rows, wherever they are, with which features can be multiplied.
 
-    Attributes
+    Parameters
     ----------
-    shift : array of shape (n_outputs,)
-        What was subtracted from the targets, and is added to predictions.
+    rows : Rows
+    problem : Problem
+    summary : Summary
+        Of any rows, with all classes.
     """
 
-    shift: Float64Array
+    def __init__(self, rows: Rows, problem: Problem, summary: Summary) -> None:
+        self.rows = rows
+        self.part = PartOfSystem(problem, summary)
 
-    @abstractmethod
+    @property
+    def shift(self) -> Float64Array:
+        """What is subtracted from the targets, and added to predictions, shape (n_outputs,)."""
+        return self.part.shift
+
     def borders(self) -> tuple[Float64Array, Float64Array]:
         """Return the weighted products of features and targets, and of targets with each other.
 
         In both a column of ones is the last of the targets.
         """
+        found: tuple[Float64Array, Float64Array] = self.rows.each(self.part.borders, sum_pairs)
+        return found
 
-    @abstractmethod
     def multiply(self, vectors: Float64Array) -> Float64Array:
         """Return ``Z' W Z`` times vectors."""
+        task = partial(self.part.multiply, np.ascontiguousarray(vectors))
+        product: Float64Array = self.rows.each(task, operator.add)
+        return product
 
-    @abstractmethod
     def residuals(self, coefficients: Float64Array, intercept: Float64Array) -> Residuals:
         """Return the residuals of coefficients of shape (n_components, n_outputs)."""
+        task = partial(self.part.residuals, np.ascontiguousarray(coefficients), intercept)
+        found: Residuals = self.rows.each(task, Residuals.merged)
+        return found
 
     def check(
         self, equations: ImplicitEquations, alpha: float, coefficients: Float64Array
@@ -139,64 +156,49 @@ class System(ABC):
         return ImplicitEquations(**vars(sides), multiply=centred if intercept else self.multiply)
 
 
-class LocalSystem(System):
-    """Rows in blocks that can be read again and again.
+@dataclass(frozen=True)
+class PartOfSystem:
+    """What a system computes from one block of rows."""
 
-    Parameters
-    ----------
-    products : FeatureProducts
-    blocks : callable
-        Returns the blocks.
-    targets, weights : callable
-        Return the targets, less the shift, and the weights of a block.
-    shift : array of shape (n_outputs,)
-        What was subtracted from the targets.
-    """
+    problem: Problem
+    summary: Summary
 
-    def __init__(
-        self,
-        products: FeatureProducts,
-        blocks: Callable[[], Iterable[Block]],
-        targets: Callable[[Block], Float64Array],
-        weights: Callable[[Block], Float64Array | None],
-        shift: Float64Array,
-    ) -> None:
-        self.products = products
-        self.blocks = blocks
-        self.targets = targets
-        self.weights = weights
-        self.shift = shift
+    @property
+    def shift(self) -> Float64Array:
+        """What is subtracted from the targets, shape (n_outputs,)."""
+        problem = self.problem
+        shift = problem.targets.shift(self.summary, intercept=problem.intercept)
+        return np.atleast_1d(np.asarray(shift, dtype=np.float64))
 
-    def borders(self) -> tuple[Float64Array, Float64Array]:
-        return sum_pairs(
-            borders_of_block(self.products, block.X, self.targets(block), self.weights(block))
-            for block in self.blocks()
+    def targets(self, block: Block) -> Float64Array:
+        """Return the targets of a block, less the shift."""
+        return self.problem.targets.final(block.y, self.summary) - self.shift
+
+    def borders(self, block: Block) -> tuple[Float64Array, Float64Array]:
+        """Return the part of a block in ``System.borders``."""
+        return borders_of_block(self.problem.map, block.X, self.targets(block), block.weights)
+
+    def multiply(self, vectors: Float64Array, block: Block) -> Float64Array:
+        """Return the part of a block in ``System.multiply``."""
+        return self.problem.map.normal_multiply(block.X, vectors, block.weights)
+
+    def residuals(
+        self, coefficients: Float64Array, intercept: Float64Array, block: Block
+    ) -> Residuals:
+        """Return the part of a block in ``System.residuals``."""
+        return residuals_of_block(
+            self.problem.map,
+            block.X,
+            self.targets(block),
+            block.weights,
+            coefficients,
+            intercept,
+            self.shift,
         )
-
-    def multiply(self, vectors: Float64Array) -> Float64Array:
-        total = np.zeros_like(vectors)
-        for block in self.blocks():
-            total += self.products.normal_multiply(block.X, vectors, self.weights(block))
-        return total
-
-    def residuals(self, coefficients: Float64Array, intercept: Float64Array) -> Residuals:
-        parts = (
-            residuals_of_block(
-                self.products,
-                block.X,
-                self.targets(block),
-                self.weights(block),
-                coefficients,
-                intercept,
-                self.shift,
-            )
-            for block in self.blocks()
-        )
-        return reduce(Residuals.merged, parts)
 
 
 def borders_of_block(
-    products: FeatureProducts, X: Any, targets: Float64Array, weights: Float64Array | None
+    features: FeatureMap, X: Any, targets: Float64Array, weights: Float64Array | None
 ) -> tuple[Float64Array, Float64Array]:
     """Return the part of one block in ``System.borders``.
 
@@ -206,15 +208,15 @@ def borders_of_block(
     weighted = columns if weights is None else columns * weights[:, None]
     corner = columns.T @ weighted
     if X.dtype == np.float64:
-        return products.transposed_multiply(X, weighted), corner
-    borders = np.zeros((products.features.n_components_, weighted.shape[1]))
-    for rows, Z in products.in_float64(X):
+        return features.transpose_multiply(X, weighted), corner
+    borders = np.zeros((features.n_columns, weighted.shape[1]))
+    for rows, Z in features.in_float64(X):
         borders += Z.T @ weighted[rows]
     return borders, corner
 
 
 def residuals_of_block(
-    products: FeatureProducts,
+    features: FeatureMap,
     X: Any,
     targets: Float64Array,
     weights: Float64Array | None,
@@ -223,10 +225,10 @@ def residuals_of_block(
     shift: Float64Array,
 ) -> Residuals:
     """Return the part of one block in ``System.residuals``."""
-    predicted = products.predict(X, coefficients, intercept + shift)
+    predicted = features.predict(X, coefficients, intercept + shift)
     total = np.zeros((len(coefficients), len(intercept) + 1))
     sums, rounding, squares = np.zeros(len(intercept) + 1), np.zeros(len(intercept)), 0.0
-    for rows, Z in products.in_float64(X):
+    for rows, Z in features.in_float64(X):
         counts = np.ones(len(Z)) if weights is None else weights[rows]
         fitted = Z @ coefficients + intercept
         columns = np.hstack([targets[rows] - fitted, np.ones((len(Z), 1))])
@@ -239,12 +241,6 @@ def residuals_of_block(
     return Residuals(total, sums, rounding, squares)
 
 
-def sum_pairs(
-    pairs: Iterable[tuple[Float64Array, Float64Array]],
-) -> tuple[Float64Array, Float64Array]:
-    """Return the sums of the first and of the second of pairs."""
-    iterator = iter(pairs)
-    first, second = next(iterator)
-    for left, right in iterator:
-        first, second = first + left, second + right
-    return first, second
+def sum_pairs(left: Any, right: Any) -> Any:
+    """Return the sums of the first and of the second of two pairs."""
+    return left[0] + right[0], left[1] + right[1]

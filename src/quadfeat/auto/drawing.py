@@ -1,0 +1,161 @@
+"""From a kernel and rows to a map: the rule is chosen or given, the nodes are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.random import child
+from quadfeat.auto import budget
+from quadfeat.auto.candidates import Candidate
+from quadfeat.auto.sample import N_ROWS, Sample
+from quadfeat.auto.selection import Selection, choose
+from quadfeat.kernels import Kernel
+from quadfeat.kernels.base import EVALUATIONS
+from quadfeat.maps import kernel_error
+from quadfeat.maps.kernel_error import KernelError
+from quadfeat.maps.quadrature import Origin, QuadratureMap
+from quadfeat.maps.reweighting import reweight
+from quadfeat.maps.survey import View
+from quadfeat.rules import Rule, as_rule
+from quadfeat.rules.presets import NAMED
+
+# What the estimate of the error at the end of a fit may cost: entries of features, and pairs.
+ENTRIES_AT_FIT = 2**22
+PAIRS_AT_FIT = (200, 10_000)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A map, and why it is this one.
+
+    Attributes
+    ----------
+    map : QuadratureMap
+    candidates : tuple of Candidate
+        The rules that were considered, from the best to the worst.
+    why : str
+    error : KernelError
+        On the rows that the map was fitted to.
+    bound : int or None
+        How many columns the paper's bound asks for, where a tolerance was given.
+    """
+
+    map: QuadratureMap
+    candidates: tuple[Candidate, ...]
+    why: str
+    error: KernelError
+    bound: int | None = None
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Draws maps of a kernel for given rows.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        With numbers as its scale.
+    rule : Rule or str
+        What the user gave.
+    reweight : bool
+        Whether to fit weights of nodes to the rows.
+    view : View
+        What is known of the rows.
+    rng : numpy.random.Generator
+    n_jobs : int or None
+        Threads for the features of rows.
+    """
+
+    kernel: Kernel
+    rule: Rule | str
+    reweight: bool
+    view: View
+    rng: np.random.Generator
+    n_jobs: int | None = None
+
+    def with_columns(self, n_components: int) -> Drawn:
+        """Return a map with so many columns."""
+        if self._chooses_rule():
+            sample = self._sample()
+            selection = choose(sample, n_components, child(self.rng))
+        else:
+            selection = Selection.given(clone(as_rule(self.rule)))
+        drawn, why = self._draw(selection, n_components)
+        # A row in a group of so many has that many pairs to itself.
+        per_row = (kernel_error.LARGEST_GROUP - 1) / 2
+        affordable = min(
+            int(ENTRIES_AT_FIT / n_components * per_row),
+            EVALUATIONS // self.kernel.evaluations_per_pair,
+        )
+        n_pairs = int(np.clip(affordable, *PAIRS_AT_FIT))
+        error = self._error(drawn, n_pairs, child(self.rng))
+        return Drawn(drawn, selection.candidates, why, error)
+
+    def within(self, tol: float) -> Drawn:
+        """Return a map with few columns and an error below a tolerance."""
+        looking = child(self.rng)
+        sample = self._sample()
+        select: Callable[[int], Selection]
+        if self._chooses_rule():
+            select = partial(choose, sample, rng=looking)
+        else:
+            select = partial(budget.given, clone(as_rule(self.rule)), sample, rng=looking)
+        n_components = budget.smallest(select, tol)
+        n_pairs = kernel_error.default_pairs(self.kernel)
+        while True:
+            selection = select(n_components)
+            drawn, why = self._draw(selection, n_components)
+            error = self._error(drawn, n_pairs, looking)
+            assert error.high is not None
+            if error.high <= tol:
+                break
+            n_components = budget.more(n_components, error.high, tol)
+        bound = budget.paper_bound(sample, tol)
+        said = (
+            ""
+            if bound is None
+            else f" The paper's bound asks for {bound} columns to have an absolute error below "
+            f"{tol:g} on all pairs, with probability 0.95."
+        )
+        why = (
+            f"{n_components} columns have a relative error of {error}, below tol={tol:g}. "
+            f"{why}{said}"
+        )
+        return Drawn(drawn, selection.candidates, why, error, bound)
+
+    def _chooses_rule(self) -> bool:
+        """Return whether the rule is to be chosen by the data."""
+        if isinstance(self.rule, str):
+            return check.check_choice(self.rule, "rule", ("auto", *NAMED)) == "auto"
+        return False
+
+    def _sample(self) -> Sample:
+        return Sample.from_rows(self.view.sample(N_ROWS), self.kernel)
+
+    def _draw(self, selection: Selection, n_components: int) -> tuple[QuadratureMap, str]:
+        """Draw the nodes of the selected rule, and fit their weights if that is wanted."""
+        rule, rng, X = selection.rule, self.rng, self.view.table
+        before = rng.bit_generator.state
+        nodes = rule.draw(X.shape[1], n_components, self.kernel, rng)
+        origin, why = Origin(rule, before, rng.bit_generator.state), selection.why
+        if self.reweight:
+            result = reweight(nodes, self.kernel, X, child(rng))
+            nodes, origin = result.nodes, replace(origin, reweighted=result.kept)
+            kept = "were kept" if result.kept else "were not kept"
+            why += (
+                f" Weights fitted to the data {kept}, since the error on pairs held out was "
+                f"{result.error_after:.3g} with them and {result.error_before:.3g} without."
+            )
+        return QuadratureMap(self.kernel, nodes, origin).with_jobs(self.n_jobs), why
+
+    def _error(self, drawn: QuadratureMap, n_pairs: int, rng: Any) -> KernelError:
+        return kernel_error.of_map(
+            drawn, self.view.table, norm="frobenius", n_pairs=n_pairs, confidence=0.95, rng=rng
+        )

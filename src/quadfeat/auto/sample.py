@@ -1,0 +1,108 @@
+"""The rows on which ``rule="auto"`` and ``n_components="auto"`` measure errors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from quadfeat._utils.lazy import cached_property
+from quadfeat._utils.validation import Float64Array
+from quadfeat.data.sampling import RowSample
+from quadfeat.kernels import Kernel
+from quadfeat.kernels.base import EVALUATIONS
+from quadfeat.maps.kernel_error import mean_over_pairs
+
+# Rows of the sample.
+N_ROWS = 256
+
+# Distances of scaled rows beyond this are as good as infinite where the kernel is as good as 0.
+FARTHEST = 6.0
+AS_GOOD_AS_ZERO = 1e-6
+N_DISTANCES = 40
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of the data and what a score needs to know of them."""
+
+    chosen: RowSample  # not scaled
+    kernel: Kernel
+    n_samples: float  # how many rows the data has in all
+
+    @classmethod
+    def of(cls, X: Any, kernel: Kernel, weights: Any = None) -> Sample:
+        """Choose rows of a dense or sparse matrix."""
+        return cls.from_rows(RowSample.of(X, N_ROWS, weights), kernel)
+
+    @classmethod
+    def from_rows(cls, chosen: RowSample, kernel: Kernel) -> Sample:
+        """Take the first of rows that were chosen from the data."""
+        most = math.isqrt(2 * EVALUATIONS // kernel.evaluations_per_pair)
+        return cls(chosen.first(min(N_ROWS, max(most, 8))), kernel, chosen.n_samples)
+
+    def first(self, n_rows: int) -> Sample:
+        """Return a sample of fewer rows."""
+        return replace(self, chosen=self.chosen.first(n_rows))
+
+    @property
+    def rows(self) -> Float64Array:
+        """The rows as they are in the data."""
+        return self.chosen.rows
+
+    @property
+    def weights(self) -> Float64Array:
+        """How often each of the rows counts."""
+        return self.chosen.weights
+
+    @property
+    def d(self) -> int:
+        """Width of the data."""
+        return self.rows.shape[1]
+
+    @cached_property
+    def scaled(self) -> Float64Array:
+        """The rows times the kernel's factor."""
+        return np.asarray(self.rows * self.kernel.input_factor(self.d))
+
+    @cached_property
+    def gram(self) -> Float64Array:
+        """The exact kernel of the rows."""
+        return np.asarray(self.kernel(self.rows))
+
+    @cached_property
+    def mean_square(self) -> float:
+        """The mean square of the kernel over pairs of rows, in squares of its largest value."""
+        return self.mean((self.gram / self.unit) ** 2)
+
+    @cached_property
+    def unit(self) -> float:
+        """The largest value of the kernel: what errors are divided by before they are squared."""
+        return float(np.abs(self.gram).max()) or 1.0
+
+    def mean(self, values: Float64Array) -> float:
+        """Return the mean over all pairs of the data, from values for the pairs of ``gram``."""
+        return float(mean_over_pairs(values, self.n_samples, self.weights))
+
+    @cached_property
+    def distances(self) -> tuple[Float64Array, Float64Array]:
+        """Distances of scaled rows, and how often pairs of different rows are near each."""
+        found = np.maximum(pdist(self.scaled), 1e-12)
+        kernel: Any = self.kernel  # a stationary one
+        if kernel.at_distance(np.array([FARTHEST]))[0] < AS_GOOD_AS_ZERO:
+            found = np.minimum(found, FARTHEST)
+        if len(found) == 0:
+            return np.array([1.0]), np.zeros(1)
+        grid = np.geomspace(found.min(), max(found.max(), found.min() * 1.001), N_DISTANCES)
+        # The weights of linear interpolation between the points of the grid.
+        place = np.interp(found, grid, np.arange(N_DISTANCES))
+        below = np.minimum(place.astype(int), N_DISTANCES - 2)
+        above = place - below
+        left, right = np.triu_indices(len(self.rows), 1)  # the order of pdist
+        counts = self.weights[left] * self.weights[right]
+        weights = np.bincount(below, counts * (1.0 - above), N_DISTANCES)
+        weights += np.bincount(below + 1, counts * above, N_DISTANCES)
+        return grid, weights / counts.sum() * (1.0 - 1.0 / self.n_samples)

@@ -1,0 +1,57 @@
+"""Objects that are small when they are pickled, for other processes."""
+
+from __future__ import annotations
+
+import io
+from functools import lru_cache
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from quadfeat._utils.lazy import cached_property
+
+
+class Parcel:
+    """Anything with maps in it, which travel light.
+
+    Many nodes travel as the seed that drew them, and are drawn again where they are used: see
+    ``FeatureMap.light``.
+
+    Parameters
+    ----------
+    content : object
+    """
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+    @cached_property
+    def content(self) -> Any:
+        """What was packed."""
+        return cloudpickle.loads(self._packed)
+
+    @cached_property
+    def _packed(self) -> bytes:
+        file = io.BytesIO()
+        _LightPickler(file).dump(self.content)
+        return file.getvalue()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_packed": self._packed}
+
+
+class _LightPickler(cloudpickle.CloudPickler):
+    """Pickles light maps in place of maps."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if hasattr(obj, "light") and hasattr(obj, "unpacked") and not isinstance(obj, type):
+            light = obj.light()
+            if light is not obj:
+                return _unpacked, (cloudpickle.dumps(light), obj.n_jobs)
+        return super().reducer_override(obj)
+
+
+@lru_cache(maxsize=8)
+def _unpacked(packed: bytes, n_jobs: int | None) -> Any:
+    """Return a map, made once in a process."""
+    return cloudpickle.loads(packed).unpacked().with_jobs(n_jobs)

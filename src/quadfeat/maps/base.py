@@ -1,0 +1,285 @@
+"""The contract of a feature map: a fitted function from rows to columns."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.engine import core
+
+Self = TypeVar("Self", bound="FeatureMap")
+
+# Numbers up to this size, and down to its inverse, are far from the ends of float32.
+USUAL = 1e12
+
+# Rows of a block at most: sums over them are in the dtype of the features, beyond in float64.
+ROWS_PER_BLOCK = 1024
+
+# Features that are cast to float64 at once: few enough to stay in a cache.
+ENTRIES_PER_CAST = 2**18
+
+# Writes the features of rows into an array.
+Writer = Callable[[Any, Array], None]
+
+
+class FeatureMap(ABC):
+    """A fitted function from rows to columns, and products with what it returns.
+
+    A map is immutable: what it computes never changes. Rows are validated before they come here:
+    an array or a CSR matrix, without duplicate entries, of float32 or float64 and of
+    ``n_features_in`` columns. They need not be finite.
+
+    With ``Z`` the columns of the rows ``X``, products with ``Z`` take as much memory as their
+    factors and results: ``Z`` itself is made, used and dropped, a block of rows at a time.
+
+    Subclasses implement ``n_features_in``, ``n_columns``, :meth:`write` and :meth:`fingerprint`;
+    they override products if they know a faster way.
+
+    Attributes
+    ----------
+    n_features_in : int
+        Number of columns of the rows.
+    n_columns : int
+        Number of columns of the result.
+    n_jobs : int or None
+        Threads to use, as in scikit-learn. They do not change results. See :meth:`with_jobs`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat import QuadratureFeatures
+    >>> X = np.random.default_rng(0).standard_normal((1000, 8))
+    >>> features = QuadratureFeatures(n_components=64, random_state=0).fit(X)
+    >>> V = np.ones((64, 1))
+    >>> product = features.map_.normal_multiply(X, V)
+    >>> Z = features.transform(X)
+    >>> np.allclose(product, Z.T @ (Z @ V))
+    True
+    """
+
+    n_features_in: int
+    n_columns: int
+    n_jobs: int | None = None
+
+    @abstractmethod
+    def write(self, X: Any, out: Array) -> None:
+        """Write the columns of rows into an array.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n_rows, n_features_in)
+        out : ndarray of shape (n_rows, n_columns)
+            In the dtype of ``X``.
+
+        Raises
+        ------
+        ValueError
+            If rows are not finite, or the result is beyond the range of its dtype.
+        """
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a string that is the same for maps with the same results, and only for them."""
+
+    def with_jobs(self: Self, n_jobs: int | None) -> Self:
+        """Return the same map, which uses so many threads."""
+        if n_jobs == self.n_jobs:
+            return self
+        other = copy.copy(self)
+        vars(other)["n_jobs"] = n_jobs
+        return other
+
+    def light(self) -> Any:
+        """Return what to pickle in place of this map where bytes are dear.
+
+        It has a method ``unpacked`` that returns the map.
+        """
+        return self
+
+    def unpacked(self: Self) -> Self:
+        """Return this map; see :meth:`light`."""
+        return self
+
+    def columns(self, X: Any) -> Array:
+        """Return the columns of rows in an array of their own, in the dtype of ``X``."""
+        out: Array = np.empty((X.shape[0], self.n_columns), dtype=X.dtype)
+        self.write(X, out)
+        return out
+
+    def multiply(self, X: Any, V: Any) -> Array:
+        """Return ``Z V``.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n_rows, n_features_in)
+        V : array-like of shape (n_columns, n_outputs)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_outputs)
+            In the dtype of ``X``.
+        """
+        return self.multiply_blocks(X, self.left_factor(V, X.dtype), self.writer(X))
+
+    def transpose_multiply(self, X: Any, U: Any) -> Float64Array:
+        """Return ``Z' U``.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n_rows, n_features_in)
+        U : array-like of shape (n_rows, n_outputs)
+
+        Returns
+        -------
+        ndarray of shape (n_columns, n_outputs)
+            float64.
+        """
+        return self.transpose_multiply_blocks(X, U, self.writer(X))
+
+    def normal_multiply(self, X: Any, V: Any, weights: Any = None) -> Float64Array:
+        """Return ``Z' diag(weights) Z V`` from one pass over the rows.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n_rows, n_features_in)
+        V : array-like of shape (n_columns, n_outputs)
+        weights : array-like of shape (n_rows,), default=None
+            ``None`` means ones.
+
+        Returns
+        -------
+        ndarray of shape (n_columns, n_outputs)
+            float64.
+        """
+        return self.normal_multiply_blocks(X, V, weights, self.writer(X))
+
+    def predict(
+        self, X: Any, coefficients: Float64Array, intercept: Float64Array | float = 0.0
+    ) -> Float64Array:
+        """Return ``Z coefficients + intercept`` as models predict it.
+
+        The product is in the dtype of ``X``, for coefficients of any size, and the sum in float64.
+        """
+        largest = np.abs(coefficients).max(axis=0, initial=0.0)
+        if not np.isfinite(largest).all():
+            raise ValueError("coefficients are beyond the range of numbers: rescale y.")
+        # Within the range of float32, in units that are powers of two.
+        units = np.ldexp(1.0, np.frexp(largest)[1])
+        return np.asarray(self.multiply(X, coefficients / units) * units + intercept)
+
+    def in_float64(self, X: Any) -> Iterator[tuple[slice, Float64Array]]:
+        """Yield slices of rows and their columns, made in the dtype of ``X``, as float64.
+
+        Columns take the place of those before.
+        """
+        size = max(1, ENTRIES_PER_CAST // self.n_columns)
+        buffer = np.empty((size, self.n_columns))
+        for rows, Z in self.blocks(X, self.writer(X)):
+            if Z.dtype == np.float64:
+                yield rows, Z
+                continue
+            for start in range(0, len(Z), size):
+                part = Z[start : start + size]
+                buffer[: len(part)] = part
+                yield slice(rows.start + start, rows.start + start + len(part)), buffer[: len(part)]
+
+    def writer(self, X: Any) -> Writer:
+        """Return what writes the columns of any of these rows, which are looked at once."""
+        return self.write
+
+    def multiply_blocks(self, X: Any, V: Array, write: Writer) -> Array:
+        """Return ``Z V``, a block of rows at a time."""
+        out: Array = np.empty((X.shape[0], V.shape[1]), dtype=X.dtype)
+        for rows, Z in self.blocks(X, write):
+            np.matmul(Z, V, out=out[rows])
+        return out
+
+    def transpose_multiply_blocks(self, X: Any, U: Any, write: Writer) -> Float64Array:
+        """Return ``Z' U``, a block of rows at a time."""
+        unit, U = in_units(U)
+        U = factor(U, "U", X.shape[0], "rows of X", X.dtype)
+        out = np.zeros((self.n_columns, U.shape[1]))
+        sums: Array = np.empty(out.shape, dtype=X.dtype)
+        for rows, Z in self.blocks(X, write):
+            out += np.matmul(Z.T, U[rows], out=sums)
+        return out * unit
+
+    def normal_multiply_blocks(self, X: Any, V: Any, weights: Any, write: Writer) -> Float64Array:
+        """Return ``Z' diag(weights) Z V``, a block of rows at a time."""
+        V = factor(V, "V", self.n_columns, "components", X.dtype)
+        unit, weights = in_units(weights)
+        weights = diagonal(weights, X)
+        out = np.zeros(V.shape)
+        sums: Array = np.empty(V.shape, dtype=X.dtype)
+        for rows, Z in self.blocks(X, write):
+            product = Z @ V
+            product *= weights[rows]
+            out += np.matmul(Z.T, product, out=sums)
+        return out * unit
+
+    def blocks(self, X: Any, write: Writer) -> Iterator[tuple[slice, Array]]:
+        """Yield slices of rows and their columns, each in the place of the one before."""
+        n_rows, n_columns = X.shape[0], self.n_columns
+        size = max(1, min(ROWS_PER_BLOCK, core.ENTRIES_PER_BATCH // n_columns))
+        buffer: Array = np.empty((min(size, n_rows), n_columns), dtype=X.dtype)
+        for start in range(0, n_rows, size):
+            rows = slice(start, min(start + size, n_rows))
+            Z = buffer[: rows.stop - start]
+            write(X[rows], Z)
+            yield rows, Z
+
+    def left_factor(self, V: Any, dtype: Any) -> Array:
+        """Return what the columns are multiplied by, which has to be finite in their dtype."""
+        V = factor(V, "V", self.n_columns, "components", dtype)
+        if not np.isfinite(V).all():
+            raise ValueError(
+                f"the factors of the features are beyond the range of {dtype}: pass X as float64."
+            )
+        return V
+
+
+def factor(values: Any, name: str, n_rows: int, what: str, dtype: Any) -> Array:
+    """Return the other factor of a product as a matrix of so many rows."""
+    with np.errstate(over="ignore"):  # callers check the range
+        found = np.asarray(values, dtype=dtype)
+    if found.ndim != 2 or found.shape[0] != n_rows:
+        raise ValueError(
+            f"{name} has shape {found.shape}: give a matrix with a row for each of the {n_rows} "
+            f"{what}."
+        )
+    return np.ascontiguousarray(found)
+
+
+def of_usual_size(largest: Any) -> Any:
+    """Return whether numbers, of which these are the largest, may be multiplied in float32."""
+    return (largest == 0) | ((largest > 1.0 / USUAL) & (largest < USUAL))
+
+
+def in_units(values: Any) -> tuple[float, Any]:
+    """Return a unit, and numbers in it: those of float64 that float32 could not hold need one."""
+    if values is None:
+        return 1.0, None
+    values = np.asarray(values, dtype=np.float64)
+    largest = float(np.abs(values).max(initial=0.0))
+    if of_usual_size(largest) or not np.isfinite(largest):
+        return 1.0, values
+    unit = 2.0 ** np.floor(np.log2(largest))  # dividing by it is exact
+    return unit, values / unit
+
+
+def diagonal(weights: Any, X: Any) -> Array:
+    """Return weights of rows as a matrix of one column."""
+    n_rows = X.shape[0]
+    if weights is None:
+        return np.broadcast_to(np.ones((1, 1), dtype=X.dtype), (n_rows, 1))
+    found: Array = np.asarray(weights, dtype=X.dtype)
+    if found.shape != (n_rows,):
+        raise ValueError(
+            f"weights has shape {found.shape}: give a number for each of the {n_rows} rows of X."
+        )
+    return found[:, None]

@@ -1,0 +1,295 @@
+"""Features of a kernel at drawn nodes."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import assert_all_finite
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.random import check_state, restored
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.engine import core
+from quadfeat.engine.core import CompiledMap
+from quadfeat.io import checks, register
+from quadfeat.kernels import Kernel
+from quadfeat.maps.base import FeatureMap, Writer, diagonal, factor, in_units
+from quadfeat.rules.base import Rule
+from quadfeat.rules.nodes import Nodes
+
+# Nodes of more bytes travel as the seed that drew them, with this many numbers to tell them by.
+NODES_UP_TO = 2**15
+TRACE = 64
+
+# As error messages of scikit-learn call what rejects rows.
+ESTIMATOR = "QuadratureFeatures"
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class QuadratureMap(FeatureMap):
+    """Features whose inner products approximate a kernel.
+
+    Up to ``core.OUTPUTS_UP_TO`` columns of the other factor, the native core multiplies the
+    features of a tile of rows while they are in the cache. In all other cases BLAS multiplies
+    those of a block of rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numbers as its scale.
+    nodes : Nodes
+        As a rule has drawn them.
+    origin : Origin, default=None
+        Where the nodes come from, if that is known.
+    """
+
+    kernel: Kernel
+    nodes: Nodes
+    origin: Origin | None = None
+
+    def __post_init__(self) -> None:
+        vars(self)["_compiled"] = {}
+
+    def check_consistency(self) -> None:
+        """Raise an error if kernel and nodes do not fit together; see ``quadfeat.io.register``."""
+        checks.check_kind(self.kernel, Kernel, "kernel of map_")
+        checks.check_kind(self.nodes, Nodes, "nodes of map_")
+        d = check.check_count(self.n_features_in, "number of columns of map_")
+        self.kernel.input_factor(d)
+        self.kernel.nonlinearity, self.kernel.spectrum  # noqa: B018  # they check parameters
+        self.nodes.check_fits(self.kernel, d)
+        checks.check_kind(self.origin, (Origin, type(None)), "origin of map_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled maps are shared with copies, and not worth pickling.
+        return {name: value for name, value in vars(self).items() if name != "_compiled"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.__post_init__()
+
+    def __copy__(self) -> QuadratureMap:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    @property
+    def n_features_in(self) -> int:  # type: ignore[override]
+        return self.nodes.directions.d
+
+    @property
+    def n_columns(self) -> int:  # type: ignore[override]
+        return self.nodes.n_columns(self.kernel)
+
+    def write(self, X: Any, out: Array) -> None:
+        threads = core.n_threads(self.n_jobs)
+        if not sparse.issparse(X):
+            near = self._engine(X.dtype, far=False)
+            # The core looks at the entries as it comes to them; nearly always that is all.
+            if near.is_fused and near.write_within(X, out, threads, self._range_of_core(X.dtype)):
+                return
+        self.engine_for(X).write(X, out, threads)
+
+    def writer(self, X: Any) -> Writer:
+        return self._writer_of(self.engine_for(X))
+
+    def _writer_of(self, engine: CompiledMap) -> Writer:
+        threads = core.n_threads(self.n_jobs)
+        return lambda rows, out: engine.write(rows, out, threads)
+
+    def multiply(self, X: Any, V: Any) -> Array:
+        V = self.left_factor(V, X.dtype)
+        engine = self.engine_for(X)
+        if not engine.multiplies(X, V.shape[1]):
+            return self.multiply_blocks(X, V, self._writer_of(engine))
+        out: Array = np.empty((X.shape[0], V.shape[1]), dtype=X.dtype)
+        engine.multiply(X, V, out, core.n_threads(self.n_jobs))
+        return out
+
+    def transpose_multiply(self, X: Any, U: Any) -> Float64Array:
+        unit, right = in_units(U)
+        right = factor(right, "U", X.shape[0], "rows of X", X.dtype)
+        engine = self.engine_for(X)
+        if not engine.multiplies(X, right.shape[1]):
+            return self.transpose_multiply_blocks(X, U, self._writer_of(engine))
+        out = np.zeros((self.n_columns, right.shape[1]))
+        engine.transposed_multiply(X, right, out, core.n_threads(self.n_jobs))
+        return out * unit
+
+    def normal_multiply(self, X: Any, V: Any, weights: Any = None) -> Float64Array:
+        right = factor(V, "V", self.n_columns, "components", X.dtype)
+        engine = self.engine_for(X)
+        if not engine.multiplies(X, right.shape[1]):
+            return self.normal_multiply_blocks(X, right, weights, self._writer_of(engine))
+        unit, weights = in_units(weights)
+        out = np.zeros(right.shape)
+        threads = core.n_threads(self.n_jobs)
+        engine.normal_multiply(X, diagonal(weights, X), right, out, threads)
+        return out * unit
+
+    def fingerprint(self) -> str:
+        nodes, kernel = self.nodes, self.kernel
+        structure = nodes.directions.structure() or {"matrix": nodes.directions.dense()}
+        parts = {
+            **structure,
+            "factor": kernel.input_factor(self.n_features_in),
+            "radii": nodes.radii,
+            "amplitudes": nodes.amplitudes(kernel),
+            "origin": (nodes.has_origin_column, nodes.origin_feature(kernel)),
+            "layout": (nodes.reflected, nodes.last_is_single, nodes.phase),
+            "phi": kernel.nonlinearity.name,
+        }
+        digest = hashlib.sha256()
+        for name, value in sorted(parts.items()):
+            content = value if isinstance(value, str) else np.ascontiguousarray(value).tobytes()
+            digest.update(name.encode())
+            digest.update(content.encode() if isinstance(content, str) else content)
+        return digest.hexdigest()
+
+    # Which engine serves which rows.
+
+    def engine_for(self, X: Any) -> CompiledMap:
+        """Return what computes the features of these rows, which are checked to be in range."""
+        far = X.shape[0] > 0 and self._reaches_far(X)
+        return self._engine(X.dtype, far=far)
+
+    def _engine(self, dtype: Any, *, far: bool) -> CompiledMap:
+        """Return what computes features of this dtype, made when first asked for."""
+        far = far or core.CORE == "numpy"  # to which nothing is far
+        compiled: CompiledMap = self._kept(
+            (dtype, far), lambda: core.compile_map(self.nodes, self.kernel, dtype, far=far)
+        )
+        return compiled
+
+    def _range_of_core(self, dtype: Any) -> float:
+        """Return how large entries of ``X`` may be for the native core to be right on them."""
+
+        def compute() -> float:
+            argument = self._largest_argument(1.0, dtype)
+            limit = core.farthest(self.kernel, dtype)
+            # A little less than where _reaches_far begins, which decides on what is beyond; the
+            # root where features grow as the square of arguments, and leave the range before.
+            for largest in (limit, np.sqrt(limit)) if argument > 0 else ():
+                entry = min(0.999 * largest / argument, float(np.finfo(dtype).max))
+                if self._largest_argument(entry, dtype) < np.inf:
+                    return entry
+            return 0.0
+
+        largest: float = self._kept((dtype, "range"), compute)
+        return largest
+
+    def _kept(self, key: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+        """Return what is computed from kernel and nodes when it is first asked for."""
+        cache: dict[Any, Any] = vars(self)["_compiled"]
+        kept = cache.get(key)
+        if kept is None:
+            kept = cache[key] = compute()
+        return kept
+
+    def _reaches_far(self, X: Any) -> bool:
+        """Return whether arguments may be too large for the native core.
+
+        Rejects data that are not finite, or on which a feature would overflow the dtype.
+        """
+        largest = core.largest_magnitude(X)
+        if not np.isfinite(largest):
+            assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
+        argument = self._largest_argument(largest, X.dtype)
+        if argument == np.inf:
+            way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"
+            raise ValueError(
+                f"X has entries as large as {largest:.3g}, whose features under "
+                f"{check.one_line(self.kernel)} are beyond the range of {X.dtype}: {way_out}."
+            )
+        return argument > core.farthest(self.kernel, X.dtype)
+
+    def _largest_argument(self, largest: float, dtype: Any) -> float:
+        """Return a bound of arguments for entries up to ``largest``, infinite beyond the range."""
+        nodes, kernel, d = self.nodes, self.kernel, self.n_features_in
+        scale = float(np.max(kernel.input_factor(d)))
+        with np.errstate(over="ignore"):
+            # |w.x| <= |w| |x| <= |w| sqrt(d) max|x|, with an allowance for a node's rounding.
+            reach = 2.0 * max(1.0, nodes.longest) * np.sqrt(d)
+            argument = float(np.float64(largest) * scale * reach)
+            value = kernel.nonlinearity.largest(argument)
+            feature = value * float(nodes.amplitudes(kernel).max())
+        in_range = max(argument, value, feature) <= float(np.finfo(dtype).max)
+        return argument if in_range else float("inf")
+
+    # Travelling.
+
+    def light(self) -> Any:
+        """Return the map without its nodes, if they are many and its origin draws the same ones."""
+        if self.origin is None or len(pickle.dumps(self.nodes)) <= NODES_UP_TO:
+            return self
+        drawn = self.origin.draw(self)
+        if replace(self, nodes=drawn).fingerprint() != self.fingerprint():  # other weights, say
+            return self
+        return LightMap(self.kernel, self.origin, self.n_features_in, self.n_columns, _trace(drawn))
+
+
+@register
+@dataclass(frozen=True)
+class Origin:
+    """Where nodes come from.
+
+    Attributes
+    ----------
+    rule : Rule
+        What drew them.
+    before, after : dict
+        The states of the generator before and after the draw.
+    reweighted : bool
+        Whether their weights were fitted to data afterwards.
+    """
+
+    rule: Rule
+    before: Any
+    after: Any
+    reweighted: bool = False
+
+    def check_consistency(self) -> None:
+        """Raise an error if these are no rule and states; see ``quadfeat.io.register``."""
+        checks.check_kind(self.rule, Rule, "rule of map_")
+        check_state(self.before)
+        check_state(self.after)
+        checks.check_flag(self.reweighted, "reweighted of map_")
+
+    def draw(self, of: QuadratureMap | LightMap) -> Nodes:
+        """Draw the nodes of a map again."""
+        rng = restored(self.before)
+        return self.rule.draw(of.n_features_in, of.n_columns, of.kernel, rng)
+
+
+@dataclass(frozen=True)
+class LightMap:
+    """A map without its nodes, and a few of their projections to tell them by."""
+
+    kernel: Kernel
+    origin: Origin
+    n_features_in: int
+    n_columns: int
+    trace: Float64Array
+
+    def unpacked(self) -> QuadratureMap:
+        """Return the map, with nodes that are drawn again."""
+        nodes = self.origin.draw(self)
+        if not np.allclose(_trace(nodes), self.trace, rtol=1e-6):
+            raise RuntimeError(
+                "a worker draws other nodes than those of the fitted map: install the same "
+                "versions of quadfeat, NumPy and SciPy everywhere."
+            )
+        return QuadratureMap(self.kernel, nodes, self.origin)
+
+
+def _trace(nodes: Nodes) -> Float64Array:
+    """Return numbers that are the same for the same nodes, and hardly for others."""
+    projections: Float64Array = nodes.arguments(np.ones((1, nodes.directions.d)))[0]
+    return projections[:: -(-len(projections) // TRACE)].copy()

@@ -1,0 +1,129 @@
+"""What a map has to know of rows to be fitted to them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+
+from quadfeat._utils import validation as check
+from quadfeat.data.blocks import Block
+from quadfeat.data.rows import Combine, Rows
+from quadfeat.data.sampling import RowSample
+from quadfeat.kernels import Spread
+from quadfeat.maps.quadrature import ESTIMATOR
+
+# Rows that stand for all others: so many, but not more entries.
+SAMPLE_ROWS = (1024, 4096)
+SAMPLE_ENTRIES = 2**21
+
+
+class View(ABC):
+    """What is known of rows.
+
+    Attributes
+    ----------
+    table : array or CSR matrix of shape (n_rows, n_columns)
+        The rows that count, or enough of them to estimate the error of a map.
+    """
+
+    table: Any
+
+    @property
+    @abstractmethod
+    def deviation(self) -> float:
+        """The standard deviation of all entries."""
+
+    @abstractmethod
+    def sample(self, n_rows: int) -> RowSample:
+        """Return some rows, which do not depend on the order of all."""
+
+
+class TableView(View):
+    """Rows that are all here."""
+
+    def __init__(self, X: Any, weights: Any = None) -> None:
+        self.X = X
+        self.weights = weights
+        self.table = X if weights is None or weights.all() else X[weights > 0]
+
+    @property
+    def deviation(self) -> float:
+        return Spread.of(self.X, self.weights).deviation
+
+    def sample(self, n_rows: int) -> RowSample:
+        return RowSample.of(self.X, n_rows, self.weights)
+
+
+@dataclass(frozen=True)
+class Survey(View):
+    """A sample of rows that are elsewhere, and their spread."""
+
+    spread: Spread
+    chosen: RowSample
+    dtype: Any
+
+    @classmethod
+    def of(cls, block: Block) -> Survey:
+        """Look at a block of rows."""
+        X, weights = block.X, block.weights
+        assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
+        size = int(np.clip(SAMPLE_ENTRIES // X.shape[1], *SAMPLE_ROWS))
+        return cls(Spread.of(X, weights), RowSample.of(X, size, weights), X.dtype)
+
+    def merged(self, other: Survey) -> Survey:
+        """Return that of the rows of both."""
+        dtype = np.result_type(self.dtype, other.dtype)
+        spread, chosen = self.spread.merged(other.spread), self.chosen.merged(other.chosen)
+        return Survey(spread, chosen, dtype)
+
+    @property
+    def table(self) -> Any:
+        """The rows of the sample."""
+        return self.chosen.rows.astype(self.dtype)
+
+    @property
+    def deviation(self) -> float:
+        return self.spread.deviation
+
+    def sample(self, n_rows: int) -> RowSample:
+        return self.chosen.first(n_rows)
+
+
+def view_of(rows: Rows) -> View:
+    """Look at rows, wherever they are; reject those that are not finite."""
+    return look(rows, _nothing, _nothing)[0]
+
+
+def look(rows: Rows, function: Callable[[Block], Any], combine: Combine) -> tuple[View, Any]:
+    """Look at rows, and return a function of each block, combined, from the same pass."""
+    if rows.whole is not None:
+        X, _, weights = rows.whole
+        assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
+        return TableView(X, weights), function(rows.whole)
+    both = _Both(function, combine)
+    survey, found = rows.each(both.of, both.merged)
+    check.check_any_weight(survey.spread.size)
+    return survey, found
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class _Both:
+    """A survey of rows, and something else."""
+
+    function: Callable[[Block], Any]
+    combine: Combine
+
+    def of(self, block: Block) -> tuple[Survey, Any]:
+        return Survey.of(block), self.function(block)
+
+    def merged(self, left: Any, right: Any) -> tuple[Survey, Any]:
+        return left[0].merged(right[0]), self.combine(left[1], right[1])

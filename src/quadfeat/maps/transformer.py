@@ -1,0 +1,124 @@
+"""The columns of any fitted scikit-learn transformer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import assert_all_finite, gen_batches
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.validation import Array
+from quadfeat.maps.base import FeatureMap
+
+# Entries of rows, or of columns made from them, that are transformed at once.
+ENTRIES_PER_BATCH = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class TransformerMap(FeatureMap):
+    """Rows as a fitted transformer returns them, dense and in the dtype of the rows.
+
+    The transformer has to treat each row by itself, as nearly all do: rows come to it in batches of
+    any size. It uses threads in its own way: ``n_jobs`` of the map has no effect on it.
+
+    Parameters
+    ----------
+    transformer : object
+        With a method ``transform`` that returns a dense or sparse matrix.
+    n_features_in : int
+        Number of columns of the rows.
+    n_columns : int
+        Number of columns of the result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import PolynomialFeatures
+    >>> from quadfeat.maps import TransformerMap
+    >>> X = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> quadratic = TransformerMap.of(PolynomialFeatures(2).fit(X), n_features_in=2)
+    >>> quadratic.columns(X)
+    array([[ 1.,  1.,  2.,  1.,  2.,  4.],
+           [ 1.,  3.,  4.,  9., 12., 16.]])
+    """
+
+    transformer: Any
+    n_features_in: int
+    n_columns: int
+
+    @classmethod
+    def of(cls, transformer: Any, n_features_in: int) -> TransformerMap:
+        """Return the map of a fitted transformer of rows with so many columns."""
+        with np.errstate(all="ignore"):  # of a row of zeros, only the number of columns counts
+            found = cls(transformer, n_features_in, 0)._transformed(np.zeros((1, n_features_in)))
+        return cls(transformer, n_features_in, found.shape[1])
+
+    def write(self, X: Any, out: Array) -> None:
+        assert_all_finite(X, estimator_name=type(self.transformer).__name__, input_name="X")
+        size = max(1, ENTRIES_PER_BATCH // max(X.shape[1], self.n_columns))
+        for rows in gen_batches(X.shape[0], size):
+            found = self._transformed(X[rows])
+            if found.shape != out[rows].shape:
+                raise ValueError(
+                    f"features={check.one_line(self.transformer)} has returned shape {found.shape} "
+                    f"for {X[rows].shape[0]} rows, and not {out[rows].shape}: give a transformer "
+                    "that treats each row by itself."
+                )
+            with np.errstate(over="ignore"):
+                out[rows] = found
+        if not np.isfinite(out).all():
+            raise ValueError(
+                f"features={check.one_line(self.transformer)} has returned values that are not "
+                f"finite in {out.dtype}: rescale X, or pass it as float64."
+            )
+
+    def _transformed(self, X: Any) -> Any:
+        """Return what the transformer returns, as a dense array."""
+        found = self.transformer.transform(X)
+        if sparse.issparse(found):
+            return found.toarray()
+        found = np.asarray(found)
+        if found.ndim != 2 or found.dtype.kind not in "fiub":
+            raise ValueError(
+                f"features={check.one_line(self.transformer)} has returned an array of shape "
+                f"{found.shape} and dtype {found.dtype}: give a transformer to columns of numbers."
+            )
+        return found
+
+    def fingerprint(self) -> str:
+        return str(joblib.hash((type(self.transformer).__qualname__, self.transformer)))
+
+
+def fitted(transformer: Any, X: Any, y: Any = None, weights: Any = None) -> Any:
+    """Return a clone of a transformer that is fitted to rows, with weights if it takes them.
+
+    One that does not take them is fitted to the rows whose weight is positive.
+    """
+    unfitted = clone(transformer)
+    if weights is not None and has_fit_parameter(unfitted, "sample_weight"):
+        return unfitted.fit(X, y, sample_weight=weights)
+    if weights is not None and not weights.all():
+        present = weights > 0
+        X, y = X[present], None if y is None else y[present]
+    return unfitted.fit(X, y)
+
+
+def is_transformer(value: Any) -> bool:
+    """Return whether this can be fitted and transforms, as transformers of scikit-learn do."""
+    return hasattr(value, "fit") and hasattr(value, "transform") and not isinstance(value, type)
+
+
+def is_fitted(transformer: Any) -> bool:
+    """Return whether a transformer is fitted, or needs no fitting."""
+    try:
+        check_is_fitted(transformer)
+    except (NotFittedError, TypeError):
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""Weights of classes, by which those of their rows are multiplied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadfeat._utils import validation as check
+from quadfeat.data.blocks import Block
+from quadfeat.data.rows import Rows
+from quadfeat.solvers.targets import ClassAmounts
+
+
+@dataclass(frozen=True)
+class ClassWeights:
+    """Multiplies the weights of rows by those of their classes.
+
+    Parameters
+    ----------
+    weights : dict
+        Of labels and weights; a class that is not in it has the weight 1.
+    """
+
+    weights: dict[Any, float]
+
+    def __call__(self, block: Block) -> Block:
+        """Return a block with other weights."""
+        classes, which = np.unique(block.y, return_inverse=True)
+        weights = np.array([self._weight_of(label) for label in classes.tolist()])[which]
+        return block._replace(weights=weights if block.weights is None else weights * block.weights)
+
+    def _weight_of(self, label: Any) -> float:
+        value = self.weights.get(label, 1.0)
+        if not check.is_number(value) or not 0 <= value < np.inf:
+            raise ValueError(
+                f"class_weight={self.weights!r} is not valid: the weight of {label!r} has to "
+                "be a number >= 0."
+            )
+        return float(value)
+
+
+def balanced(rows: Rows) -> dict[Any, float]:
+    """Return the weights with which all classes of rows count the same."""
+    if rows.is_stream:
+        raise ValueError(
+            "class_weight='balanced' needs the classes of all rows at once, and X is an "
+            "iterable: give a dict of weights."
+        )
+    found: ClassAmounts = rows.each(ClassAmounts.of, ClassAmounts.merged)
+    amounts = found.amounts
+    share = amounts.sum() / max(1, np.count_nonzero(amounts))
+    return {
+        label: share / amount if amount > 0 else 1.0
+        for label, amount in zip(found.classes.tolist(), amounts, strict=True)
+    }
+
+
+def check_class_weight(weights: Any) -> None:
+    """Raise an error if ``class_weight`` is none that there is."""
+    known = weights is None or isinstance(weights, dict)
+    if not known and not (isinstance(weights, str) and weights == "balanced"):
+        raise ValueError(
+            f"class_weight={weights!r} is not valid: give a dict of weights, 'balanced' or None."
+        )
+
+
+def check_keys(weights: Any, classes: list[Any]) -> None:
+    """Raise an error for weights of what are no classes, if a class has none."""
+    if not isinstance(weights, dict):
+        return
+    unknown = [label for label in weights if label not in classes]
+    if unknown and not all(label in weights for label in classes):
+        raise ValueError(
+            f"class_weight={weights!r} has weights for {unknown!r}, which are no classes "
+            f"of y: give weights for {check.one_line(classes)}."
+        )

@@ -1,0 +1,365 @@
+"""Classification by kernel ridge regression, on any number of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.array_api import follows_input, to_numpy
+from quadfeat._utils.available import available_if
+from quadfeat._utils.fitted import on_snapshot
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.data.blocks import is_dask
+from quadfeat.data.rows import Rows
+from quadfeat.io import register
+from quadfeat.kernels import Kernel
+from quadfeat.models import calibration, parameters
+from quadfeat.models.base import QuadratureModel, can_add_rows
+from quadfeat.models.class_weights import ClassWeights, balanced, check_class_weight, check_keys
+from quadfeat.models.lazy import lazily
+from quadfeat.rules import Rule
+from quadfeat.solvers.base import Solution
+from quadfeat.solvers.summaries import check_classes, joint_classes
+from quadfeat.solvers.targets import Labels
+
+__all__ = ["QuadratureRidgeClassifier"]
+
+
+def can_predict_proba(model: Any) -> bool:
+    """Return True if a classifier has ``predict_proba``; otherwise raise the reason."""
+    solution = getattr(model, "_solution", None)
+    if solution is None:
+        solver = parameters.known_solver(model)
+        possible = solver is None or solver.adds_rows
+    else:
+        possible = solution.has_probabilities
+    if not possible:
+        raise AttributeError(
+            "probabilities need the matrix of products, which solver='cg' does not have: use "
+            "solver='normal'."
+        )
+    return True
+
+
+@register(model=True)
+class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
+    r"""Classification by kernel ridge regression on the classes, in time linear in the rows.
+
+    Each class has a target that is 1 for its rows and -1 for the others; two classes share one. The
+    class with the largest prediction wins.
+
+    Parameters
+    ----------
+    kernel, n_components, rule, random_state, n_jobs
+        As in :class:`QuadratureFeatures`.
+    features, alpha, alphas, lengthscales, fit_intercept, solver, tol, max_iter
+        As in :class:`QuadratureRidge`.
+    gram_dtype, verbose, checkpoint
+        As in :class:`QuadratureRidge`.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, by which those of their rows are multiplied: the result is that of
+        passing the products as ``sample_weight``. ``"balanced"`` makes all classes count the same,
+        and needs all rows at once, or blocks of Dask's.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    features_, map_
+        As in :class:`QuadratureRidge`.
+    coef_ : ndarray of shape (1, n_components) or (n_classes, n_components)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    temperature_ : float
+        Of the probabilities; see :meth:`predict_proba`.
+    alpha_, path_, log_marginal_likelihood_, gram_dtype_, n_iter_, solver_error_
+        As in :class:`QuadratureRidge`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    See Also
+    --------
+    QuadratureRidge : The same for numbers.
+
+    Notes
+    -----
+    A fitted classifier holds up to 2048 of its rows, to calibrate probabilities when it is asked
+    for them; so do its pickles and files.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from quadfeat import QuadratureRidgeClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> model = QuadratureRidgeClassifier(alpha=0.1, random_state=0).fit(X_train, y_train)
+    >>> round(model.score(X_test, y_test), 2)
+    0.99
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | str = "gaussian",
+        *,
+        n_components: int = 1024,
+        rule: Rule | str = "auto",
+        features: Any = None,
+        alpha: Any = 1.0,
+        alphas: Any = None,
+        lengthscales: str | None = None,
+        fit_intercept: bool = True,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        gram_dtype: str = "float32",
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        checkpoint: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            n_components=n_components,
+            rule=rule,
+            features=features,
+            alpha=alpha,
+            alphas=alphas,
+            lengthscales=lengthscales,
+            fit_intercept=fit_intercept,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            gram_dtype=gram_dtype,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            checkpoint=checkpoint,
+        )
+        self.class_weight = class_weight
+
+    saved_attributes: tuple[str, ...] = (*QuadratureModel.saved_attributes, "classes_")
+
+    def n_outputs(self, solved: int) -> int:
+        """Return how many outputs a model with so many solved for has to have."""
+        check_classes(self.classes_, "classes_")
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def checked_targets(self, y: Any) -> Any:
+        """Return labels of classes."""
+        check_classification_targets(y)
+        return column_or_1d(y, warn=True)
+
+    def targets(self) -> Labels:
+        """Return what makes columns of classes."""
+        return Labels(self.classes_ if getattr(self, "_declared", False) else None)
+
+    def declare(self, classes: Any) -> None:
+        """Take the classes of all rows, if they are given beforehand."""
+        if classes is not None:
+            self._declared = True
+            self.classes_ = classes
+
+    def check_parameters(self) -> None:
+        """Raise an error about parameters before any work."""
+        super().check_parameters()
+        check_class_weight(self.class_weight)
+
+    def weighted(self, rows: Rows) -> Rows:
+        """Return rows whose weights are multiplied by those of their classes."""
+        if self.class_weight is None:
+            return rows
+        weights = self.class_weight
+        if isinstance(weights, str):
+            self._balanced = weights = balanced(rows)
+        return rows.changed(ClassWeights(weights))
+
+    def describe(self, solution: Solution) -> None:
+        """Set the classes."""
+        assert solution.classes is not None
+        self.classes_ = solution.classes
+
+    def check_fit(self) -> None:
+        """Raise an error about classes, and weights of them."""
+        self._check_classes()
+        check_keys(self.class_weight, self.classes_.tolist())
+
+    def _check_classes(self) -> None:
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has one class only, {self.classes_[0]!r}: give rows of at least two classes."
+            )
+
+    @available_if(can_add_rows)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> QuadratureRidgeClassifier:
+        """Add rows to those seen so far.
+
+        The result is that of one :meth:`fit` to all rows, to rounding, for any batches in any
+        order, with a map that is given fitted (``features``) or does not depend on the data.
+        Otherwise the first batch decides about the kernel's scale and the rule.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All classes there are, for the first call. If they are not given, new ones are welcome
+            in any batch.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        QuadratureRidgeClassifier
+            The model. Its coefficients are computed when they are asked for.
+        """
+        declared = None
+        if classes is not None:
+            declared = np.unique(to_numpy(classes, "classes"))
+            if hasattr(self, "features_") and not np.array_equal(declared, self.classes_):
+                raise ValueError(
+                    f"classes={check.one_line(classes)} are not those of earlier batches, "
+                    f"{check.one_line(self.classes_)}: give the same ones, or None."
+                )
+        return self._add(X, y, sample_weight, declared)
+
+    def _check_mergeable(self, other: Any) -> None:
+        if hasattr(other, "_balanced"):
+            raise ValueError(
+                "class_weight='balanced' needs the classes of all rows at once, and the other "
+                "model has weighted its own: give a dict of weights."
+            )
+        ours, theirs = (
+            getattr(model, "_fitted_with", {}).get("class_weight") for model in (self, other)
+        )
+        if ours != theirs and None not in (ours, theirs):
+            raise ValueError(
+                f"class_weight was {ours} for the rows of this model, and {theirs} for those "
+                "of the other: fit both with the same weights of classes."
+            )
+        self.targets().check_declared(joint_classes(self.classes_, other.classes_))
+        super()._check_mergeable(other)
+
+    def reason_against_adding(self) -> str | None:
+        """Return why rows cannot be added to others with these parameters, if they cannot."""
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            return (
+                "class_weight='balanced' needs the classes of all rows at once: give a dict of "
+                "weights."
+            )
+        return super().reason_against_adding()
+
+    @property
+    @on_snapshot
+    def coef_(self) -> Float64Array:
+        """Coefficients of the features."""
+        check_is_fitted(self)
+        coefficients: Float64Array = self._solution.coefficients.T
+        return coefficients
+
+    @property
+    @on_snapshot
+    def intercept_(self) -> Float64Array:
+        """The constants."""
+        check_is_fitted(self)
+        intercept: Float64Array = self._solution.intercept
+        return intercept
+
+    @follows_input
+    @on_snapshot
+    def decision_function(self, X: Any) -> Array:
+        """Return the predicted targets of the classes.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes positive for the second one. A Dask array for Dask's collections.
+        """
+        if is_dask(X):
+            return self._lazily("decision_function", X)
+        X = self._rows(X)
+        self._check_classes()
+        decisions = self._decisions(X)
+        return decisions[:, 0] if len(self.classes_) == 2 else decisions
+
+    @follows_input
+    @on_snapshot
+    def predict(self, X: Any) -> Array:
+        """Return the class of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        if is_dask(X):
+            return self._lazily("predict", X)
+        decisions = self.decision_function(X)
+        which = (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
+        return self.classes_[which]
+
+    @available_if(can_predict_proba)
+    @follows_input
+    @on_snapshot
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class.
+
+        Decisions are divided by a temperature and turned into probabilities by the softmax (for two
+        classes the logistic function of twice the decision). The temperature is that at which up to
+        2048 rows of training are most likely to have the classes they have, each judged by the
+        model without it: leave-one-out decisions are exact, and cost no second fit. The class with
+        the largest decision is the most likely one.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        if is_dask(X):
+            return self._lazily("predict_proba", X)
+        decisions = self.decision_function(X)
+        return calibration.probabilities(decisions.reshape(len(decisions), -1), self.temperature_)
+
+    def _lazily(self, method: str, X: Any) -> Any:
+        """Return what a method returns for a Dask collection, as a Dask array."""
+        check_is_fitted(self)
+        self._check_classes()
+        n_classes = len(self.classes_)
+        if method == "predict":
+            return lazily(self, method, X, (), self.classes_.dtype)
+        if method == "decision_function":
+            return lazily(self, method, X, () if n_classes == 2 else (n_classes,))
+        return lazily(self, method, X, (n_classes,), temperature=self.temperature_)
+
+    @property
+    @on_snapshot
+    def temperature_(self) -> float:
+        """What decisions are divided by before they are turned into probabilities."""
+        check_is_fitted(self)
+        solution = self._solution
+        if getattr(solution, "temperature", None) is None:
+            found = self._posterior("predict_proba")
+            rows = solution.summary.rows
+            Z = np.asarray(self.map_.columns(rows.rows[:, :-1]), dtype=np.float64)
+            targets = self.targets().final(self.classes_[rows.labels], solution.summary)
+            once = np.minimum(rows.weights, 1.0)
+            decisions = calibration.left_out_decisions(found, Z, targets, once)
+            solution.temperature = calibration.best_temperature(
+                decisions, rows.labels, rows.weights
+            )
+        return float(solution.temperature)

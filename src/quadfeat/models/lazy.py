@@ -1,0 +1,52 @@
+"""Predictions for Dask collections, computed when they are asked for."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from quadfeat._utils.fitted import snapshot
+
+
+def lazily(
+    model: Any,
+    method: str,
+    X: Any,
+    shape: tuple[int, ...],
+    dtype: Any = np.float64,
+    *,
+    temperature: float | None = None,
+    whole: bool = False,
+) -> Any:
+    """Return what a method of a model returns for each row, as a Dask array.
+
+    Parameters
+    ----------
+    model : QuadratureModel
+    method : str
+    X : Dask array or data frame
+    shape : tuple of int
+        Of the result for a row.
+    dtype : dtype
+    temperature : float, default=None
+        Of a classifier.
+    whole : bool, default=False
+        Send all of the solution, not only what it takes to predict.
+    """
+    from quadfeat.data.dask import columns_of, map_blocks
+
+    check_is_fitted(model)
+    validate_data(model, columns_of(X), reset=False, skip_check_array=True)
+    light = copy.copy(snapshot(model))
+    light.features = None  # one map is enough
+    if not whole:
+        light._solution = light._solution.predicting(temperature)
+    return map_blocks(partial(_called, method), light, X, shape, dtype)
+
+
+def _called(method: str, model: Any, X: Any) -> Any:
+    return getattr(model, method)(X)

@@ -1,0 +1,238 @@
+"""The map of a model: given, or made for its rows."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import assert_all_finite, gen_batches
+
+from quadfeat._utils import validation as check
+from quadfeat.data.blocks import Block
+from quadfeat.data.rows import Rows
+from quadfeat.data.sampling import RangedSample, beside
+from quadfeat.io.persistence import reason_against_saving
+from quadfeat.kernels import Kernel, as_kernel
+from quadfeat.maps.quadrature import ESTIMATOR
+from quadfeat.maps.survey import look, view_of
+from quadfeat.maps.transformer import TransformerMap, fitted, is_fitted, is_transformer
+from quadfeat.models.features import QuadratureFeatures
+from quadfeat.solvers import lengthscales
+from quadfeat.solvers.summaries import Summary
+from quadfeat.solvers.targets import Outputs, Targets
+
+# Rows on which lengthscales are learned.
+LENGTHSCALE_ROWS = 1000
+
+# Rows among which those are looked for at once.
+ROWS_PER_SAMPLE = 8192
+
+
+def check_same_names(model: Any, other: Any, name: str) -> None:
+    """Reject what was fitted to columns of other names, if both know theirs."""
+    ours, theirs = (getattr(one, "feature_names_in_", None) for one in (model, other))
+    if ours is not None and theirs is not None and not np.array_equal(ours, theirs):
+        raise ValueError(
+            f"{name} was fitted to the columns {check.one_line(list(theirs))}, and here they are "
+            f"{check.one_line(list(ours))}: give the same ones in the same order."
+        )
+
+
+class Given(ABC):
+    """What a user gave as ``features``, and how it becomes a map."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    @property
+    @abstractmethod
+    def is_fitted(self) -> bool:
+        """Whether it is used as it is."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return what tells a fitted one from others."""
+
+    @abstractmethod
+    def used(self, model: Any, rows: Rows) -> Any:
+        """Return what becomes ``features_``, of a fitted one."""
+
+    @abstractmethod
+    def fitted(self, model: Any, rows: Rows) -> Any:
+        """Return what becomes ``features_``, fitted to rows."""
+
+    @abstractmethod
+    def seeds(self, features: Any) -> list[Any]:
+        """Return the seeds that decided about ``features_``."""
+
+    def checked(self, model: Any, n_columns: int) -> None:
+        """Raise an error if a fitted one is for other columns than these."""
+        found = getattr(self.given, "n_features_in_", n_columns)
+        if found != n_columns:
+            raise ValueError(
+                f"features was fitted to {found} columns, and X has {n_columns}: fit it to data "
+                "with the columns of X."
+            )
+        check_same_names(model, self.given, "features")
+
+
+class GivenFeatures(Given):
+    """A map of ours."""
+
+    @property
+    def is_fitted(self) -> bool:
+        return bool(self.given.__sklearn_is_fitted__())
+
+    def fingerprint(self) -> str:
+        return str(self.given.fingerprint())
+
+    def used(self, model: Any, rows: Rows) -> Any:
+        self.checked(model, rows.n_columns)
+        return self._with_parameters_of(model, copy.copy(self.given))
+
+    def fitted(self, model: Any, rows: Rows) -> Any:
+        features = self._with_parameters_of(model, clone(self.given))
+        if features.random_state is None:
+            features.random_state = model.random_state
+        return fit_features(features, rows)
+
+    def _with_parameters_of(self, model: Any, features: Any) -> Any:
+        """Return a map that was given, with what it leaves open as the model has it."""
+        if model.n_jobs is not None:
+            features.n_jobs = model.n_jobs
+        return features
+
+    def seeds(self, features: Any) -> list[Any]:
+        return [features.random_state]
+
+
+class GivenTransformer(Given):
+    """Any other transformer."""
+
+    @property
+    def is_fitted(self) -> bool:
+        return is_fitted(self.given)
+
+    def fingerprint(self) -> str:
+        return TransformerMap(self.given, 0, 0).fingerprint()
+
+    def used(self, model: Any, rows: Rows) -> Any:
+        self.checked(model, rows.n_columns)
+        return self.given
+
+    def fitted(self, model: Any, rows: Rows) -> Any:
+        opening = rows.opening()
+        if opening.whole is not None:
+            X, y, weights = opening.whole
+        else:  # a sample has to do, without targets
+            X, y, weights = view_of(opening).table, None, None
+        return fitted(self.given, X, y, weights)
+
+    def seeds(self, features: Any) -> list[Any]:
+        parameters = self.given.get_params(deep=True) if hasattr(self.given, "get_params") else {}
+        return [value for name, value in parameters.items() if name.endswith("random_state")]
+
+
+def given_by(model: Any) -> Given | None:
+    """Return the map that a user gave, fitted or not."""
+    given = model.features
+    if isinstance(given, FrozenEstimator):
+        given = given.estimator
+    if given is None:
+        return None
+    if hasattr(given, "fit_to"):
+        return GivenFeatures(given)
+    if not is_transformer(given):
+        raise TypeError(
+            f"features={check.one_line(given)} is not valid: give a QuadratureFeatures or another "
+            "transformer, fitted or not."
+        )
+    return GivenTransformer(given)
+
+
+def given_fitted(model: Any) -> str | None:
+    """Return the fingerprint of a map that was given fitted, if one was."""
+    given = given_by(model)
+    return given.fingerprint() if given is not None and given.is_fitted else None
+
+
+def features_for(model: Any, rows: Rows, targets: Targets) -> Any:
+    """Return ``features_`` of a model: given, or fitted to rows."""
+    given = given_by(model)
+    if given is not None:
+        return given.used(model, rows) if given.is_fitted else given.fitted(model, rows)
+    features = QuadratureFeatures(
+        model.kernel,
+        n_components=model.n_components,
+        rule=model.rule,
+        random_state=model.random_state,
+        n_jobs=model.n_jobs,
+    )
+    if model.lengthscales is None:
+        return fit_features(features, rows)
+    opening = rows.opening()
+    view, outputs = look(opening, partial(Outputs.of, targets), Outputs.merged)
+    sample = opening.each(partial(telling_rows, targets, outputs.summary), RangedSample.merged)
+    each = model.lengthscales == "ard"
+    features.kernel = learned_kernel(model.kernel, sample, rows.n_columns, each=each)
+    # The map of a model has no names of columns, wherever its rows are.
+    return features.fit_to(np.empty((0, rows.n_columns)), view)
+
+
+def fit_features(features: QuadratureFeatures, rows: Rows) -> QuadratureFeatures:
+    """Fit a map to the rows that decide about it."""
+    return features.fit_to(np.empty((0, rows.n_columns)), view_of(rows.opening()))
+
+
+def telling_rows(targets: Targets, summary: Summary, block: Block) -> RangedSample:
+    """Return rows of which to learn lengthscales, with targets as their last columns."""
+    assert_all_finite(block.X, estimator_name=ESTIMATOR, input_name="X")
+    columns = targets.columns(block.y, summary)
+    chosen = RangedSample.empty(block.X.shape[1] + columns.shape[1], LENGTHSCALE_ROWS)
+    for rows in gen_batches(block.n_rows, ROWS_PER_SAMPLE):  # no copy of the whole table
+        weights = None if block.weights is None else block.weights[rows]
+        chosen = chosen.extended(beside(block.X[rows], columns[rows]), weights)
+    return chosen
+
+
+def learned_kernel(kernel: Kernel | str, chosen: RangedSample, d: int, *, each: bool) -> Kernel:
+    """Return a kernel with lengthscales that are learned, one or one for each of ``d`` inputs."""
+    sample = chosen.sample
+    learned = lengthscales.learn(
+        as_kernel(kernel),
+        sample.rows[:, :d],
+        sample.rows[:, d:],
+        sample.weights / sample.weights.mean(),  # as many rows as there are, not as copies
+        each=each,
+        ranges=chosen.ranges[:d],
+    )
+    return learned.kernel
+
+
+def kept_map(model: Any) -> dict[str, Any]:
+    """Return the map for a checkpoint, or None in its place if it can be had again.
+
+    That is a map that was given fitted, or one that is code in part and drawn from a seed.
+    """
+    if model.checkpoint is None:
+        return {}
+    kept = {"map": model.map_.fingerprint(), "features": None}
+    given = given_by(model)
+    if given is not None and given.is_fitted:
+        return kept
+    reason = reason_against_saving(model.features_)
+    if reason is None:
+        return kept | {"features": model.features_}
+    given = GivenFeatures(model.features_) if given is None else given
+    if not all(isinstance(seed, Integral) for seed in given.seeds(model.features_)):
+        raise ValueError(
+            f"checkpoint={str(model.checkpoint)!r} cannot hold this map, nor can it be drawn "
+            f"again: {reason} Or give an integer as random_state."
+        )
+    return kept

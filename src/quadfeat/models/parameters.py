@@ -1,0 +1,155 @@
+"""Parameters of models: checks, the solver they ask for, and what rows have to share."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from quadfeat._utils import validation as check
+from quadfeat.data.checkpoints import NOT_IDENTITY, described
+from quadfeat.data.rows import Rows
+from quadfeat.models.mapping import given_fitted
+from quadfeat.solvers.base import Penalty, Solver
+from quadfeat.solvers.cg import ConjugateGradients
+from quadfeat.solvers.normal import GRAM_DTYPES, Normal
+
+SOLVERS = ("auto", "normal", "cg")
+LENGTHSCALES = ("isotropic", "ard")
+
+# With more features than this, solver="auto" is "cg": the Gram matrix would fill the memory.
+NORMAL_UP_TO = 8192
+
+# Parameters that rows which are added later have to share with the first ones.
+OF_ALL_ROWS = (
+    "kernel",
+    "n_components",
+    "rule",
+    "features",
+    "lengthscales",
+    "random_state",
+    "class_weight",
+)
+
+# Parameters that ``features`` stands for, with their defaults.
+OF_FEATURES = {"kernel": "gaussian", "n_components": 1024, "rule": "auto", "lengthscales": None}
+
+
+def check_all(model: Any) -> None:
+    """Raise an error about parameters before any work."""
+    penalty = Penalty.of(model.alpha, model.alphas)
+    if str(model.n_components) == "auto":
+        raise ValueError(
+            "n_components='auto' is for the map, which has a tol of its own: give "
+            "features=QuadratureFeatures(n_components='auto', tol=0.05), or a number."
+        )
+    solver = given_solver(model)
+    check.check_choice(model.gram_dtype, "gram_dtype", GRAM_DTYPES)
+    check.check_flag(model.fit_intercept, "fit_intercept")
+    check.check_positive(model.tol, "tol")
+    if model.max_iter is not None:
+        check.check_count(model.max_iter, "max_iter")
+    if model.lengthscales is not None:
+        check.check_choice(model.lengthscales, "lengthscales", LENGTHSCALES)
+    if solver is not None:
+        solver.check_penalty(penalty, model.alpha)
+    if model.checkpoint is not None and not isinstance(model.checkpoint, (str, os.PathLike)):
+        raise TypeError(
+            f"checkpoint={model.checkpoint!r} is not valid: give the path of a file, or None."
+        )
+    check.check_n_jobs(model.n_jobs)
+    if model.features is not None:
+        for name, default in OF_FEATURES.items():
+            value = getattr(model, name)
+            if not (isinstance(value, type(default)) and value == default):
+                raise ValueError(
+                    f"{name}={check.one_line(value)} has nothing to act on, since features "
+                    "are given, which have their own: leave it out."
+                )
+
+
+def given_solver(model: Any) -> Solver | None:
+    """Return the solver that the parameters name, or None if it depends on the rows."""
+    solver = model.solver
+    if hasattr(solver, "solve"):
+        found: Solver = solver
+        return found
+    name = check.check_choice(solver, "solver", SOLVERS)
+    if name == "auto":
+        return None
+    return Normal(model.gram_dtype) if name == "normal" else _conjugate_gradients(model)
+
+
+def known_solver(model: Any) -> Solver | None:
+    """Return what ``given_solver`` does, and None for a name of no solver."""
+    try:
+        return given_solver(model)
+    except ValueError:
+        return None
+
+
+def solver_for(model: Any, n_columns: int, rows: Rows) -> Solver:
+    """Return the solver for so many columns of features."""
+    given = given_solver(model)
+    if given is not None:
+        return given
+    fixed = Penalty.of(model.alpha, model.alphas).alpha is not None
+    if n_columns > NORMAL_UP_TO and rows.repeatable and fixed:
+        return _conjugate_gradients(model)
+    return Normal(model.gram_dtype)
+
+
+def _conjugate_gradients(model: Any) -> ConjugateGradients:
+    return ConjugateGradients(model.tol, model.max_iter)
+
+
+def reason_against_adding(model: Any) -> str | None:
+    """Return why rows cannot be added to others with these parameters, if they cannot."""
+    solver = known_solver(model)
+    if solver is not None and not solver.adds_rows:
+        return (
+            f"solver={solver.name!r} goes over all rows many times: use solver='normal' or 'auto' "
+            "to add rows."
+        )
+    if isinstance(model.alpha, str) and model.alpha == "loo":
+        return (
+            "alpha='loo' goes over all rows a second time: use alpha='gcv' or 'evidence' to "
+            "add rows."
+        )
+    return None
+
+
+def of_all_rows(model: Any) -> dict[str, str]:
+    """Return strings of the parameters that rows which are added later have to share."""
+    names = [name for name in OF_ALL_ROWS if hasattr(model, name)]
+    texts = {name: described(getattr(model, name)) for name in names}
+    given = given_fitted(model)
+    return texts if given is None else texts | {"features": given}
+
+
+def check_same(model: Any) -> None:
+    """Raise an error if a parameter that concerns all rows has changed since the first."""
+    before: dict[str, str] = getattr(model, "_fitted_with", {})
+    now = of_all_rows(model)
+    for name, text in before.items():
+        if now.get(name, text) != text:
+            raise ValueError(
+                f"{name}={check.one_line(getattr(model, name))} has no effect on a model that "
+                f"has rows already, for which it was {check.one_line(text)}: set it back, or "
+                "call fit."
+            )
+
+
+def identity(model: Any, n_rows: int | None) -> dict[str, Any]:
+    """Return what tells a fit from others, apart from its rows."""
+    parameters = {
+        name: described(value)
+        for name, value in model.get_params(deep=False).items()
+        if name not in NOT_IDENTITY
+    }
+    return {
+        "class": type(model).__name__,
+        "parameters": parameters,
+        "map": given_fitted(model),
+        "columns": described(list(getattr(model, "feature_names_in_", []))),
+        "number of rows": n_rows,
+    }

@@ -1,0 +1,73 @@
+"""Rows as users give them to models, validated."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_regressor
+from sklearn.utils.validation import validate_data
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.array_api import to_numpy
+from quadfeat.data.blocks import Block, is_dask
+from quadfeat.data.rows import Rows, rows_of
+
+
+class Reader:
+    """Validates batches for a model; the first one decides about the columns.
+
+    Parameters
+    ----------
+    model : QuadratureModel
+        That is being fitted. Names and numbers of columns become its attributes.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __call__(self, X: Any, y: Any, sample_weight: Any = None, *, part: bool = False) -> Block:
+        """Return a batch as a block. With ``part=True``, all weights may be zero."""
+        model = self.model
+        X, y = to_numpy(X, "X"), to_numpy(y, "y")
+        sample_weight = to_numpy(sample_weight, "sample_weight")
+        X, y = validate_data(
+            model,
+            X,
+            y,
+            reset=not hasattr(model, "n_features_in_"),
+            accept_sparse="csr",
+            dtype=check.FLOAT_DTYPES,
+            ensure_all_finite=False,  # the map sees to that, block by block
+            **model.target_checks,
+        )
+        y = model.checked_targets(y)
+        weights = None
+        if sample_weight is not None:
+            # Later batches, and parts of a table, may as well not be there.
+            part = part or hasattr(model, "features_")
+            weights = check.check_weights(sample_weight, X, part=part)
+        return Block(check.without_duplicates(X), y, weights)
+
+
+class CopyingReader(Reader):
+    """Validates blocks in any thread or process, on a model that is known to have columns."""
+
+    def __call__(self, X: Any, y: Any, sample_weight: Any = None, *, part: bool = False) -> Block:
+        return Reader(copy.copy(self.model))(X, y, sample_weight, part=part)
+
+
+def rows_for(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
+    """Return the rows that a model is fitted to, whatever they are in."""
+    if not is_dask(X):
+        return rows_of(X, y, sample_weight, Reader(model))
+    from quadfeat.data.dask import columns_of
+
+    given = {"y": None} if y is None else {}  # scikit-learn complains about it
+    validate_data(model, columns_of(X), skip_check_array=True, **given)
+    if is_regressor(model):
+        model.checked_targets(np.empty((1,) * np.ndim(y)))  # whether there is one output
+    light = copy.copy(model)
+    light.features = None  # which may be large
+    return rows_of(X, y, sample_weight, CopyingReader(light))

@@ -1,0 +1,295 @@
+"""Kernel ridge regression and Gaussian processes on any number of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.array_api import follows_input
+from quadfeat._utils.available import available_if
+from quadfeat._utils.fitted import on_snapshot
+from quadfeat._utils.random import generator
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.data.blocks import is_dask
+from quadfeat.io import checks, register
+from quadfeat.models.base import QuadratureModel, can_add_rows
+from quadfeat.models.lazy import lazily
+from quadfeat.solvers.posterior import ROWS_PER_SOLVE, Posterior
+from quadfeat.solvers.targets import Numbers, Targets
+
+__all__ = ["QuadratureRidge"]
+
+
+@register(model=True)
+class QuadratureRidge(RegressorMixin, QuadratureModel):
+    r"""Kernel ridge regression, or a Gaussian process, in time linear in the number of rows.
+
+    The kernel is replaced by the features of :class:`QuadratureFeatures`. They are never in memory
+    as a whole: a block of them is made, multiplied and dropped.
+
+    Parameters
+    ----------
+    kernel, n_components, rule, random_state, n_jobs
+        As in :class:`QuadratureFeatures`.
+    features : QuadratureFeatures or another transformer, default=None
+        The map, in place of ``kernel``, ``n_components`` and ``rule``: ours, or any transformer of
+        scikit-learn's kind from rows of numbers to columns of numbers, such as ``Nystroem`` or a
+        pipeline. A fitted one is used as it is (``sklearn.base.clone``, and so a grid search, turns
+        it into one that is not fitted, unless it is in a ``sklearn.frozen.FrozenEstimator``);
+        otherwise it is fitted first.
+    alpha : float, {"gcv", "loo", "evidence"} or array-like, default=1.0
+        Penalty on the squares of the coefficients: the ratio of the variance of the noise to that
+        of the signal. A word means the best one by generalised cross-validation, by exact
+        leave-one-out errors (which takes a second pass over the rows) or by the evidence; an array,
+        the best of these by generalised cross-validation. That takes an eigendecomposition instead
+        of a Cholesky factor, which for thousands of features takes many times as long.
+    alphas : array-like, default=None
+        What is tried where ``alpha`` is a word; by default a path that covers what may be best.
+    lengthscales : {"isotropic", "ard"}, default=None
+        Learn the scale of the kernel, one number or one for each input, by the evidence of an exact
+        Gaussian process on a sample of 1000 rows. The scale that the kernel has does not matter.
+    fit_intercept : bool, default=True
+        Whether to add a constant, which is not penalised.
+    solver : {"auto", "normal", "cg"} or Solver, default="auto"
+        ``"normal"`` sums up products of features in one pass and solves the normal equations:
+        memory of order ``n_components ** 2``. ``"cg"`` are conjugate gradients with a pass for each
+        step and next to no memory. ``"auto"`` is ``"cg"`` for more than 8192 features where
+        ``alpha`` is a number and the rows can be read again. An object from
+        :mod:`quadfeat.solvers` has parameters of its own in place of ``tol``, ``max_iter`` and
+        ``gram_dtype``.
+    tol : float, default=1e-3
+        For ``"cg"``: the predictions of the training targets are to differ from those of the exact
+        solution by at most ``tol`` times the targets (about their mean), in the root mean square.
+        A bound, rounding of predictions included; ``fit`` warns if it cannot be reached.
+    max_iter : int, default=None
+        For ``"cg"``: steps at most. None is 500.
+    gram_dtype : {"float32", "float64"}, default="float32"
+        For ``"normal"``: in what products of features are computed within a block of rows; blocks
+        are added up in float64. Blocks of fewer than 512 rows are multiplied in float64 anyway.
+        If ``alpha`` is too small for the measured error of float32, the products are computed again
+        in float64, or a warning is raised where rows cannot be read again.
+    verbose : bool, default=False
+        Show progress on standard error. Of Dask's collections that is how many rows there were;
+        on the way Dask has its own.
+    checkpoint : str or path, default=None
+        A file to which the state of a fit is written every now and then. A fit that was killed
+        resumes from it when it is started again with the same data, and the result is the same. The
+        file holds no code, has a checksum, and is removed at the end of the fit.
+
+    Attributes
+    ----------
+    features_ : QuadratureFeatures or another transformer
+        The fitted transformer.
+    map_ : FeatureMap
+        Its map from rows to columns.
+    coef_ : ndarray of shape (n_components,) or (n_outputs, n_components)
+    intercept_ : float or ndarray of shape (n_outputs,)
+    alpha_ : float
+        The penalty that was used.
+    path_ : AlphaPath or None
+        The alphas that were tried, with GCV, evidence and leave-one-out error of each.
+    log_marginal_likelihood_ : float
+        The log evidence at ``alpha_``; the signal variance is that which makes it largest.
+    signal_variance_, noise_variance_ : float or ndarray of shape (n_outputs,)
+        Of the Gaussian process. The prior variance of its value at ``x`` is the first times
+        ``kernel(x, x)``.
+        Both are NaN if all targets are equal, since they cannot be estimated.
+    gram_dtype_ : str
+        The dtype in which products of features were computed in the end.
+    n_iter_ : int
+        Steps of conjugate gradients; 1 for ``solver="normal"``.
+    solver_error_ : float
+        A bound on the error of ``predict`` for the training rows, relative to the targets.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    See Also
+    --------
+    QuadratureRidgeClassifier : The same for classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat import QuadratureRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (2000, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(2000)
+    >>> model = QuadratureRidge(n_components=64, alpha="evidence", random_state=0).fit(X, y)
+    >>> mean, deviation = model.predict([[0.5], [30.0]], return_std=True)
+    >>> mean.round(1), deviation[0] < 0.05 < deviation[1]
+    (array([0.8, ...]), np.True_)
+    >>> round(float(np.sqrt(model.noise_variance_)), 1)
+    0.1
+    """
+
+    target_checks = {"multi_output": True, "y_numeric": True}  # noqa: RUF012
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def checked_targets(self, y: Any) -> Any:
+        """Return numbers, of the shape that earlier batches had."""
+        if getattr(self, "_one_output", y.ndim == 1) != (y.ndim == 1):
+            raise ValueError(
+                f"y has shape {y.shape}, unlike earlier batches: give targets of the same shape."
+            )
+        self._one_output: bool = y.ndim == 1
+        return np.asarray(y, dtype=np.float64)
+
+    def targets(self) -> Targets:
+        """Return what makes columns of numbers."""
+        return Numbers()
+
+    def n_outputs(self, solved: int) -> int:
+        """Return how many outputs a model with so many solved for has to have."""
+        checks.check_flag(self._one_output, "_one_output")
+        return 1 if self._one_output else solved
+
+    @available_if(can_add_rows)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuadratureRidge:
+        """Add rows to those seen so far.
+
+        The result is that of one :meth:`fit` to all rows, to rounding, for any batches in any
+        order, with a map that is given fitted (``features``) or does not depend on the data.
+        Otherwise the first batch decides about the kernel's scale and the rule.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        QuadratureRidge
+            The model. Its coefficients are computed when they are asked for.
+        """
+        return self._add(X, y, sample_weight)
+
+    @property
+    @on_snapshot
+    def coef_(self) -> Float64Array:
+        """Coefficients of the features."""
+        check_is_fitted(self)
+        coefficients = self._solution.coefficients
+        return coefficients[:, 0] if self._one_output else coefficients.T
+
+    @property
+    @on_snapshot
+    def intercept_(self) -> Any:
+        """The constant."""
+        check_is_fitted(self)
+        return self._per_output(self._solution.intercept)
+
+    @property
+    @on_snapshot
+    def signal_variance_(self) -> Any:
+        """Variance of the signal."""
+        return self._per_output(self._told("signal_variance_").signal_variance)
+
+    @property
+    @on_snapshot
+    def noise_variance_(self) -> Any:
+        """Variance of the noise."""
+        return self._per_output(self._told("noise_variance_").noise_variance)
+
+    def _told(self, what: str) -> Posterior:
+        """Return the posterior; warn if the targets tell nothing about variances."""
+        found = self._posterior(what)
+        if np.isnan(found.signal_variance).any():
+            check.warn_user(
+                f"{what} is NaN: all targets in y are equal, which leaves no information about "
+                "signal or noise. Give rows with different targets."
+            )
+        return found
+
+    def _per_output(self, values: Float64Array) -> Any:
+        return float(values[0]) if self._one_output else values
+
+    @follows_input
+    @on_snapshot
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the predicted targets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Return also the standard deviation of the Gaussian process: how well its value at a row
+            is known, not how far a target may be from it, whose variance has ``noise_variance_`` on
+            top. It is that of the process whose kernel the features have: what they are off by is
+            not in it, so with few features intervals for the value itself are too short.
+
+        Returns
+        -------
+        y_mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            float64, since targets may have more digits than float32 rows. A lazy Dask array if
+            ``X`` is a Dask collection.
+        y_std : ndarray of the same shape
+            Only with ``return_std``.
+        """
+        if is_dask(X):
+            return self._predict_lazily(X, return_std=return_std)
+        check.check_flag(return_std, "return_std")
+        X = self._rows(X)
+        mean = self._shaped(self._decisions(X))
+        if not return_std:
+            return mean
+        found = self._posterior("return_std")
+        noise_variance = found.checked_noise_variance()
+        leverage = np.empty(X.shape[0])
+        for rows in gen_batches(X.shape[0], ROWS_PER_SOLVE):
+            leverage[rows] = found.leverage(self.map_.columns(X[rows]))
+        return mean, self._shaped(np.sqrt(np.multiply.outer(leverage, noise_variance)))
+
+    def _predict_lazily(self, X: Any, *, return_std: bool) -> Any:
+        """Return predictions for a Dask collection as Dask arrays.
+
+        For deviations a matrix of ``n_components ** 2`` numbers is sent to each worker.
+        """
+        check_is_fitted(self)
+        shape = () if self._one_output else (len(self._solution.intercept),)
+        if not return_std:
+            return lazily(self, "predict", X, shape)
+        self._posterior("return_std").checked_noise_variance()  # errors belong here
+        both = lazily(self, "_mean_and_deviation", X, (2, *shape), whole=True)
+        return both[:, 0], both[:, 1]
+
+    def _mean_and_deviation(self, X: Any) -> Array:
+        return np.stack(self.predict(X, return_std=True), axis=1)
+
+    def _shaped(self, values: Array) -> Array:
+        return values[:, 0] if self._one_output else values
+
+    @follows_input
+    @on_snapshot
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
+        """Draw functions from the Gaussian process, given the data, and return them at rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        n_samples : int, default=1
+            How many functions.
+        random_state : int, numpy.random.Generator, RandomState or None, default=0
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
+            Without noise.
+        """
+        X = self._rows(X)
+        check.check_count(n_samples, "n_samples")
+        found = self._posterior("sample_y")
+        coefficients, intercepts = found.draw(n_samples, generator(random_state))
+        flat = coefficients.reshape(len(coefficients), -1)
+        values = self.map_.predict(X, flat)
+        values = values.reshape(-1, *coefficients.shape[1:]) + intercepts
+        return values[:, 0] if self._one_output else values

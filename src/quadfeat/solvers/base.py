@@ -1,0 +1,233 @@
+"""The contract of a solver: what it is given, what it needs, what it returns.
+
+A solver takes a :class:`Problem`, rows from any source, and returns a :class:`Solution`. It does
+not know where rows are: all it computes from them is a reduction (:mod:`quadfeat.data.rows`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.data.rows import Rows
+from quadfeat.data.watch import Work
+from quadfeat.io import register
+from quadfeat.maps.base import FeatureMap
+from quadfeat.solvers.posterior import Posterior
+from quadfeat.solvers.summaries import Summary
+from quadfeat.solvers.targets import Targets
+
+CRITERIA = ("gcv", "loo", "evidence")
+
+
+@register
+@dataclass(frozen=True)
+class Penalty:
+    """Which alpha: a number, or the best of some by a criterion."""
+
+    alpha: float | None
+    criterion: str = "gcv"
+    alphas: Float64Array | None = None
+
+    @classmethod
+    def of(cls, alpha: Any, alphas: Any) -> Penalty:
+        """Check what the user gave."""
+        if isinstance(alpha, str):
+            check.check_choice(alpha, "alpha", CRITERIA)
+            return cls(None, alpha, None if alphas is None else _check_alphas(alphas, "alphas"))
+        if alphas is not None:
+            raise ValueError(
+                f"alphas={alphas!r} has nothing to act on, since alpha={alpha!r} is given: use "
+                "alpha='gcv', 'loo' or 'evidence' to choose among them."
+            )
+        if isinstance(alpha, (list, tuple)) or np.ndim(alpha) > 0:
+            return cls(None, "gcv", _check_alphas(alpha, "alpha"))
+        return cls(check.check_positive(alpha, "alpha"))
+
+    def check_consistency(self) -> None:
+        """Raise an error if this is no penalty; see ``quadfeat.io.register``."""
+        Penalty.of(self.criterion if self.alpha is None else self.alpha, self.alphas)
+
+    @property
+    def reads_rows_again(self) -> bool:
+        """Whether choosing alpha takes a second pass over the rows."""
+        return self.alpha is None and self.criterion == "loo"
+
+
+def _check_alphas(values: Any, name: str) -> Float64Array:
+    try:
+        alphas = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}={values!r} is not valid: give numbers > 0.") from error
+    if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas > 0)).all():
+        raise ValueError(f"{name}={values!r} is not valid: give one or more finite numbers > 0.")
+    return alphas
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Ridge regression of targets on the columns of a map.
+
+    Attributes
+    ----------
+    map : FeatureMap
+    targets : Targets
+    penalty : Penalty
+    intercept : bool
+        Whether a constant is added, which is not penalized.
+    """
+
+    map: FeatureMap
+    targets: Targets
+    penalty: Penalty
+    intercept: bool
+
+
+class Solution(ABC):
+    """Coefficients, and what is known about them.
+
+    Attributes
+    ----------
+    coefficients : array of shape (n_columns, n_outputs)
+    intercept : array of shape (n_outputs,)
+    alpha : float
+        The penalty that was used.
+    n_iter : int
+        How many iterations it took.
+    error : float
+        A bound on the error of fitted values, relative to the targets.
+    classes : array of shape (n_classes,) or None
+        Of a classifier.
+    """
+
+    coefficients: Float64Array
+    intercept: Float64Array
+    alpha: float
+    n_iter: int = 1
+    error: float = 0.0
+    classes: Array | None = None
+
+    @property
+    def summary(self) -> Summary:
+        """All that is kept of the rows, to which others can be added."""
+        raise AttributeError(self.reason_against("rows cannot be added to this model: it"))
+
+    @property
+    def posterior(self) -> Posterior:
+        """What the rows tell about the coefficients."""
+        raise AttributeError(self.reason_against("this"))
+
+    @property
+    def has_posterior(self) -> bool:
+        """Whether there are a posterior and a summary."""
+        return False
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether a classifier can turn its decisions into probabilities."""
+        return self.has_posterior
+
+    def reason_against(self, what: str) -> str:
+        """Return why there is no posterior, for those who ask for something that needs it."""
+        return (
+            f"{what} needs the matrix of products, which this solver does not have: use "
+            "solver='normal'."
+        )
+
+    @abstractmethod
+    def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
+        """Raise an error unless a model with these columns and classes can have this solution.
+
+        Returns the number of its outputs. For solutions that come from files.
+        """
+
+    def predicting(self, temperature: float | None = None) -> Solution:
+        """Return what it takes of this to predict."""
+        return Coefficients(self.coefficients, self.intercept, temperature)
+
+
+@dataclass(frozen=True)
+class Coefficients(Solution):
+    """What it takes of a solution to predict."""
+
+    coefficients: Float64Array
+    intercept: Float64Array
+    temperature: float | None = None
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the temperature is known."""
+        return self.temperature is not None
+
+    def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
+        return self.coefficients.shape[1]
+
+
+class Solver(BaseEstimator, ABC):
+    """Base of the solvers.
+
+    Subclasses implement :meth:`solve`, and say what they need. What they need and do not get is
+    rejected with their name, before any work.
+
+    Attributes
+    ----------
+    name : str
+        As in messages, and in ``solver=`` of the models for the solvers of this package.
+    reads_rows_again : bool
+        Whether it takes more than one pass over the rows.
+    needs_fixed_alpha : bool
+        Whether ``alpha`` has to be a number.
+    adds_rows : bool
+        Whether its solutions have a summary, to which rows can be added.
+    """
+
+    name: str
+    reads_rows_again: bool = False
+    needs_fixed_alpha: bool = False
+    adds_rows: bool = False
+
+    @abstractmethod
+    def solve(self, problem: Problem, rows: Rows, work: Work) -> Solution:
+        """Return the solution of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+        rows : Rows
+            With targets and weights.
+        work : Work
+            Where to keep states from which an interrupted fit goes on, and whether to show
+            progress.
+        """
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise an error if what a checkpoint has kept is no state of this solver."""
+
+    def check_penalty(self, penalty: Penalty, alpha: Any) -> None:
+        """Raise an error if this cannot serve a penalty, which the user gave as ``alpha``."""
+        if self.needs_fixed_alpha and penalty.alpha is None:
+            raise ValueError(
+                f"alpha={alpha!r} cannot be chosen by solver={self.name!r}, which knows no "
+                "eigenvalues: give a number, or use solver='normal'."
+            )
+
+    def check_rows(self, rows: Rows, penalty: Penalty) -> None:
+        """Raise an error if rows cannot be read as often as it takes."""
+        if rows.repeatable:
+            return
+        if self.reads_rows_again:
+            raise ValueError(
+                f"solver={self.name!r} goes over the rows many times, and X can be iterated over "
+                "only once: use solver='normal', or give an object whose __iter__ begins anew."
+            )
+        if penalty.reads_rows_again:
+            raise ValueError(
+                "alpha='loo' goes over the rows a second time, and X can be iterated over only "
+                "once: use alpha='gcv', or give an object whose __iter__ begins anew."
+            )

@@ -1,0 +1,160 @@
+"""Conjugate gradients on rows from any source: a pass for each step, and next to no memory."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.data.rows import PerBlock, Rows
+from quadfeat.data.watch import Work
+from quadfeat.io import checks, register
+from quadfeat.solvers import conjugate
+from quadfeat.solvers.base import Problem, Solution, Solver
+from quadfeat.solvers.systems import System
+from quadfeat.solvers.targets import Outputs
+
+MAX_ITER = 500
+
+
+@register
+class ConjugateGradients(Solver):
+    """Solve by preconditioned conjugate gradients, with a pass over the rows for each step.
+
+    For more features than a Gram matrix can have.
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        Predictions of the training targets are to differ from those of the exact solution by at
+        most this part of the targets.
+    max_iter : int, default=None
+        Steps at most. None is 500.
+    """
+
+    name = "cg"
+    reads_rows_again = True
+    needs_fixed_alpha = True
+
+    def __init__(self, tol: float = 1e-3, max_iter: int | None = None) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def solve(self, problem: Problem, rows: Rows, work: Work) -> IterativeSolution:
+        """Return the solution; see :class:`Solver`."""
+        task = PerBlock(functools.partial(Outputs.of, problem.targets), Outputs.merged)
+        outputs = rows.reduce(task, Outputs.merged, work.row_watch())
+        system = System(rows, problem, outputs.summary)
+        return self._iterate(system, problem, rows.dtype, work)
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise an error if this is no state of iterations; see :class:`Solver`."""
+        checks.check_kind(state["iteration"], (conjugate.State, type(None)), "iteration")
+
+    def _iterate(
+        self, system: System, problem: Problem, dtype: Any, work: Work
+    ) -> IterativeSolution:
+        """Solve a system that is known by its products."""
+        tol = check.check_positive(self.tol, "tol")
+        alpha = problem.penalty.alpha
+        assert alpha is not None  # check_penalty has seen to it
+        if work.state is None:
+            work.begin({"iteration": None})
+        equations = system.equations(problem.intercept)
+        precision = float(np.finfo(dtype).eps)
+        # A restart has the same map, and not always the generator that drew it.
+        rng = np.random.default_rng(int(problem.map.fingerprint()[:16], 16))
+        current = work.state["iteration"] if work.state else None
+        if current is None:
+            current = conjugate.begin(equations.multiply, equations.right, alpha, precision, rng)
+
+        def after_step(step: conjugate.State) -> None:
+            work.offer({"iteration": step})
+            if work.verbose:
+                print(
+                    f"step {step.n_iter}: fitted values are right to {step.errors[-1]:.2g}",
+                    file=sys.stderr,
+                )
+
+        converged = conjugate.solve(
+            equations.multiply,
+            functools.partial(system.check, equations, alpha),
+            equations.right,
+            system.scales(equations),
+            current,
+            tol=tol,
+            max_iter=MAX_ITER if self.max_iter is None else self.max_iter,
+            after_step=after_step,
+        )
+        if not converged:
+            self._warn(current, tol, dtype)
+        intercept = equations.intercept_for(current.coefficients) + system.shift
+        return IterativeSolution(
+            current.coefficients,
+            intercept,
+            alpha,
+            current.n_iter,
+            current.totals[-1],
+            system.part.summary.classes,
+        )
+
+    def _warn(self, current: conjugate.State, tol: float, dtype: Any) -> None:
+        """Warn that the tolerance was not reached, and say what would help."""
+        error, rounding = current.totals[-1], current.roundings[-1]
+        remedy = "Give a larger max_iter, tol or alpha"
+        if rounding > tol:
+            remedy = f"Rounding to {dtype} alone is {rounding:.2g}: give a larger tol"
+        if dtype == np.float32:
+            remedy += ", or pass X as float64"
+        warnings.warn(
+            f"conjugate gradients have not converged in {current.n_iter} steps: fitted values "
+            f"are right to {error:.2g} of the targets, and tol={tol:g}. {remedy}.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+
+
+@register
+@dataclass(frozen=True)
+class IterativeSolution(Solution):
+    """The coefficients that conjugate gradients have found."""
+
+    coefficients: Float64Array
+    intercept: Float64Array
+    alpha: float
+    n_iter: int
+    error: float
+    classes: Array | None = None
+
+    def check_consistency(self) -> None:
+        """Raise an error if these are no coefficients; see ``quadfeat.io.register``."""
+        name = "coefficients of _solution"
+        n_outputs = checks.n_columns_of(self.coefficients, name)
+        shape = (len(self.coefficients), n_outputs)
+        checks.check_array(self.coefficients, shape, np.float64, name)
+        checks.check_array(self.intercept, shape[1:], np.float64, "intercept of _solution")
+        check.check_positive(self.alpha, "alpha of _solution")
+        check.check_count(self.n_iter, "n_iter of _solution", 0)
+        checks.check_number(self.error, "error of _solution")
+
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        """Add the classes, which formats before 3 kept elsewhere."""
+        return attributes if found_format >= 3 else attributes | {"classes": None}
+
+    def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
+        checks.expect(len(self.coefficients) == n_columns, "_solution is that of another map")
+        return self.coefficients.shape[1]
+
+    def reason_against(self, what: str) -> str:
+        return (
+            f"{what} needs the matrix of products, which solver='cg' does not have: use "
+            "solver='normal'."
+        )
