@@ -3,6 +3,9 @@
 The penalty is the best of ``PENALTIES`` by exact leave-one-out errors. That takes an
 eigendecomposition, so it is chosen on a sample of the rows; the model is then fitted to all. The
 penalty is a ratio of variances, noise to signal, which does not depend on the number of rows.
+
+Features of rivals go to scikit-learn's ``Ridge``, which takes no longer than ``QuadratureRidge``
+with a transformer for its map, and gives the same predictions.
 """
 
 from __future__ import annotations
