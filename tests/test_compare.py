@@ -15,16 +15,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
 from sklearn.datasets import make_circles
-from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import Ridge, RidgeClassifier
 
 from browser import assert_needs_no_network, pages
-from quadfeat.apps.compare import columns, contest, ridge, verdict
+from quadfeat.apps.compare import columns, contest, verdict
 from quadfeat.apps.compare.contest import LINEAR, NYSTROEM, OURS, RBF_SAMPLER, Problem
-from quadfeat.apps.compare.nystroem import KernelNystroem
 from quadfeat.apps.compare.table import load
 from quadfeat.apps.reporting.errors import CommandError
 from quadfeat.kernels import ArcCosine, Gaussian, Matern
+from tables import people, save
 
 SMALL = ["--max-components", "64", "--folds", "3", "--jobs", "1"]
 
@@ -49,41 +47,6 @@ def run_snippet(folder, out):
     )
     assert done.returncode == 0, done.stderr
     return float(done.stdout)
-
-
-def people(n=240, seed=0):
-    """A table with every kind of column, in which the target follows two of them."""
-    rng = np.random.default_rng(seed)
-    age, city = rng.uniform(20, 80, n).round(1), rng.choice(["Bern", "Basel", "Genf"], n)
-    frame = pd.DataFrame(
-        {
-            "number": np.arange(100, 100 + n),
-            "name": [f"person {k}" for k in range(n)],
-            "age": age,
-            "city": city,
-            "member": rng.choice(["True", "False"], n),
-            "joined": (
-                pd.Timestamp("2015-01-01") + pd.to_timedelta(np.arange(n), unit="D")
-            ).strftime("%Y-%m-%d"),
-            "country": "CH",
-            "empty": np.nan,
-            "buys": np.where(np.abs(age - 50) + 8 * (city == "Bern") < 18, "yes", "no"),
-        }
-    )
-    frame.loc[::9, "age"] = np.nan
-    frame.loc[::7, "city"] = None
-    frame.loc[::11, "joined"] = None
-    frame.loc[5:8, "buys"] = None
-    return frame
-
-
-def save(frame, path):
-    if path.suffix == ".parquet":
-        pytest.importorskip("pyarrow")
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, index=False)
-    return path
 
 
 class TestTable:
@@ -279,60 +242,6 @@ class TestBadInput:
         assert done.stderr.startswith("quadfeat: error: ")
         assert message in done.stderr
         assert not (tmp_path / "out").exists()
-
-
-class TestRidge:
-    @pytest.mark.parametrize("n", [30, 400])
-    @pytest.mark.parametrize("weighted", [False, True])
-    def test_it_is_that_of_scikit_learn(self, n, weighted):
-        rng = np.random.default_rng(0)
-        Z, Y = rng.standard_normal((n, 50)) + 1.0, rng.standard_normal((n, 2)) + 3.0
-        weights = rng.uniform(0.5, 2.0, n) if weighted else np.ones(n)
-        fit = ridge.fit_features(Z, Y, weights)
-        theirs = Ridge(alpha=fit.alpha).fit(Z, Y, sample_weight=weights)
-        assert_allclose(fit.predict(Z), theirs.predict(Z), atol=1e-8)
-        # The kernel machine is the same machine.
-        kernel = ridge.fit_kernel(Z @ Z.T, Y, weights)
-        if kernel.alpha == fit.alpha:
-            assert_allclose(kernel.predict(Z @ Z.T), fit.predict(Z), atol=1e-8)
-
-    def test_noise_asks_for_a_penalty(self):
-        rng = np.random.default_rng(0)
-        Z = rng.standard_normal((60, 40))
-        clean = Z[:, :1]
-        assert ridge.fit_features(Z, clean, np.ones(60)).alpha == ridge.PENALTIES[0]
-        noise = rng.standard_normal((60, 1))
-        assert ridge.fit_features(Z, noise, np.ones(60)).alpha == ridge.PENALTIES[-1]
-
-    def test_equal_columns_do_not_stop_it(self):
-        Z = np.repeat(np.random.default_rng(0).standard_normal((100, 1)), 3, axis=1)
-        assert_allclose(
-            ridge.fit_features(Z, Z[:, :1], np.ones(100)).predict(Z), Z[:, :1], atol=1e-3
-        )
-
-    @pytest.mark.parametrize("classes", [2, 3])
-    @pytest.mark.parametrize("scoring", ["accuracy", "balanced-accuracy"])
-    def test_classes_are_coded_as_in_scikit_learn(self, classes, scoring):
-        rng = np.random.default_rng(0)
-        y = np.array(["a", "b", "c"])[np.minimum(rng.geometric(0.6, 200) - 1, classes - 1)]
-        Z = rng.standard_normal((200, 4)) + (y == "a")[:, None]
-        coding = contest.Coding(scoring, y)
-        fit = ridge.fit_features(Z, coding.Y, coding.weights)
-        balance = "balanced" if scoring == "balanced-accuracy" else None
-        theirs = RidgeClassifier(alpha=fit.alpha, class_weight=balance).fit(Z, y)
-        right = theirs.predict(Z) == y
-        expected = right.mean()
-        if balance:
-            expected = np.mean([right[y == one].mean() for one in np.unique(y)])
-        assert_allclose(coding.score(fit.predict(Z), y), expected)
-
-
-class TestNystroem:
-    def test_it_is_that_of_scikit_learn(self):
-        X = np.random.default_rng(0).standard_normal((100, 3))
-        ours = KernelNystroem(Gaussian(0.3), n_components=40, random_state=0).fit_transform(X)
-        theirs = Nystroem(gamma=0.3, n_components=40, random_state=0).fit_transform(X)
-        assert_allclose(ours @ ours.T, theirs @ theirs.T, atol=1e-8)
 
 
 def circles(n=400, **settings):

@@ -177,9 +177,8 @@ def _run(problem: Problem, jobs: int) -> _Played:
         if tried["score"].isna().all():
             raise CommandError(f"no kernel could be tried: {tried['failed'].iloc[0]}")
         best, best_gaussian = verdict.choose_kernel(tried)
-        by_name = {repr(kernel): kernel for kernel in kernels}
-        kernel, gaussian = by_name[best], by_name[best_gaussian]
-        assert isinstance(gaussian, Gaussian)
+        kernel = {repr(one): one for one in kernels}[best]
+        gaussian = {repr(one): one for one in contest.candidate_gaussians(problem)}[best_gaussian]
         rules = play("rules", contest.rule_cells(problem, kernel))
         rule = verdict.choose_rule(rules)
         played = play("contest", contest.contest_cells(problem, kernel, gaussian, rule))

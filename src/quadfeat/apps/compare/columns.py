@@ -1,4 +1,8 @@
-"""Columns of a table: what each is, and how it becomes numbers."""
+"""Columns of a table: what each is, and how scikit-learn makes numbers of it.
+
+What a column is taken for is decided here, and not by skrub's ``TableVectorizer``: the report says
+why a column is dropped, and the script to paste needs nothing but scikit-learn and pandas.
+"""
 
 from __future__ import annotations
 

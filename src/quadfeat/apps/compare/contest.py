@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import LabelBinarizer
@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 
 from quadfeat import QuadratureFeatures
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.apps.compare import ridge
+from quadfeat.apps.compare import machines
 from quadfeat.apps.compare.columns import Column, preparation
-from quadfeat.apps.compare.nystroem import KernelNystroem
+from quadfeat.apps.compare.nystroem import nystroem
 from quadfeat.apps.reporting.processes import run_in_processes
 from quadfeat.apps.reporting.text import printable
 from quadfeat.kernels import ArcCosine, Gaussian, Kernel, Matern
@@ -135,11 +135,15 @@ def ladder(problem: Problem) -> list[int]:
 def candidate_kernels(problem: Problem) -> list[Kernel]:
     """Return the kernels that are tried: widths around ``"scale"``, rough and smooth."""
     X = problem.fold(0).X_train
-    gamma = float(np.asarray(Gaussian().resolve(X).gamma))
     length = float(np.asarray(Matern().resolve(X).length_scale))
-    kernels: list[Kernel] = [Gaussian(_round(gamma * 4.0**k)) for k in range(-4, 2)]
-    kernels += [Matern(1.5, length_scale=_round(length * 2.0**k)) for k in range(-1, 4)]
-    return [*kernels, ArcCosine(1)]
+    rough = [Matern(1.5, length_scale=_round(length * 2.0**k)) for k in range(-1, 4)]
+    return [*candidate_gaussians(problem), *rough, ArcCosine(1)]
+
+
+def candidate_gaussians(problem: Problem) -> list[Gaussian]:
+    """Return the Gaussian kernels that are tried."""
+    gamma = float(np.asarray(Gaussian().resolve(problem.fold(0).X_train).gamma))
+    return [Gaussian(_round(gamma * 4.0**k)) for k in range(-4, 2)]
 
 
 def _round(value: float) -> float:
@@ -258,20 +262,20 @@ def _contest(problem: Problem, cell: Cell) -> Row:
         guess = np.repeat(coding.guess[None], len(fold.X_test), axis=0)
         return {**found, "score": coding.score(guess, fold.y_test)}
     start = time.perf_counter()
-    transform: Callable[[Array], Array]
+    transform: Callable[[Array], Array] = _as_they_are
     if cell.contestant == EXACT:
-        kernel, landmarks = cell.kernel, X
-        assert kernel is not None
-        transform = partial(_kernel_rows, kernel, landmarks)
-        fit = ridge.fit_kernel(kernel(X), coding.Y, coding.weights)
+        assert cell.kernel is not None
+        fit = machines.fit_exact(cell.kernel, X, coding.Y, coding.weights)
+    elif cell.contestant == OURS:
+        features = _map(problem, cell).fit(X)
+        transform = features.transform
+        fit = machines.fit_quadrature(features, X, coding.Y, coding.weights)
     else:
-        if cell.contestant == LINEAR:
-            transform = _as_they_are
-        else:
+        if cell.contestant != LINEAR:
             transform = _map(problem, cell).fit(X).transform
-        fit = ridge.fit_features(transform(X), coding.Y, coding.weights)
+        fit = machines.fit_linear(transform, X, coding.Y, coding.weights)
     middle = time.perf_counter()
-    predicted = fit.predict(transform(fold.X_test))
+    predicted = fit.predict(fold.X_test)
     end = time.perf_counter()
     found["fit_seconds"], found["predict_seconds"] = middle - start, end - middle
     found["score"], found["alpha"] = coding.score(predicted, fold.y_test), fit.alpha
@@ -280,10 +284,6 @@ def _contest(problem: Problem, cell: Cell) -> Row:
         rng = np.random.default_rng(seed_of(problem.seed, "error", cell.fold))
         found["kernel_error"] = relative_error(transform, cell.kernel, fold.X_test, rng)
     return found
-
-
-def _kernel_rows(kernel: Kernel, landmarks: Array, X: Array) -> Array:
-    return kernel(X, landmarks)
 
 
 def _as_they_are(X: Array) -> Array:
@@ -297,12 +297,10 @@ def _map(problem: Problem, cell: Cell) -> Any:
     assert kernel is not None
     if cell.contestant == OURS:
         return QuadratureFeatures(kernel, n_components=columns, rule=cell.rule, random_state=seed)
-    if cell.contestant == RBF_SAMPLER:
-        assert isinstance(kernel, Gaussian)
-        return RBFSampler(gamma=kernel.gamma, n_components=columns, random_state=seed)
-    if isinstance(kernel, Gaussian):
-        return Nystroem(gamma=kernel.gamma, n_components=columns, random_state=seed)
-    return KernelNystroem(kernel, n_components=columns, random_state=seed)
+    if cell.contestant == RBF_SAMPLER:  # whose kernel is Gaussian
+        gamma = kernel.get_params()["gamma"]
+        return RBFSampler(gamma=gamma, n_components=columns, random_state=seed)
+    return nystroem(kernel, n_components=columns, random_state=seed)
 
 
 def relative_error(
@@ -344,7 +342,7 @@ class Coding:
 
     def __init__(self, scoring: Scoring, y: Array) -> None:
         self.scoring = scoring
-        self.weights = np.ones(len(y))
+        self.weights: Float64Array | None = None  # all the same
         if scoring == "r2":
             self.Y: Float64Array = y[:, None].astype(np.float64)
         else:

@@ -1,4 +1,8 @@
-"""Text files of tables: what separates their columns, and how they write numbers."""
+"""Text files of tables: what separates their columns, and how they write numbers.
+
+pandas reads them, once it knows how. Its own ``sep=None`` looks at the first line alone, and it
+does not detect decimal marks.
+"""
 
 from __future__ import annotations
 

@@ -1,33 +1,21 @@
-"""Nystroem's features for the kernels of this package."""
+"""scikit-learn's ``Nystroem`` with the kernels of this package."""
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any
 
-import numpy as np
-from scipy import linalg
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.gaussian_process import kernels as gaussian_process
+from sklearn.kernel_approximation import Nystroem
 
-from quadfeat._utils.validation import Array
-from quadfeat.kernels import Kernel
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.kernels import Gaussian, Kernel
 
 
-class KernelNystroem(TransformerMixin, BaseEstimator):
-    """Nystroem's features for a kernel object, computed as scikit-learn's ``Nystroem`` does.
+class BlockKernel(gaussian_process.Kernel):
+    """A kernel in the form in which ``Nystroem`` evaluates it for all pairs of rows at once.
 
-    That one calls a kernel of the user's once for every pair of rows, which takes hours where this
-    takes seconds. For the Gaussian kernel use that one.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With numbers for its scale.
-    n_components : int, default=100
-        Rows that are drawn as landmarks; all of them if there are fewer.
-    random_state : int, RandomState or None, default=None
-        Of the choice of landmarks.
+    ``Nystroem`` calls a plain function once for every pair, which takes hours instead of seconds.
 
     Examples
     --------
@@ -35,28 +23,33 @@ class KernelNystroem(TransformerMixin, BaseEstimator):
     >>> from quadfeat.kernels import Matern
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
     >>> kernel = Matern(1.5, length_scale=2.0)
-    >>> Z = KernelNystroem(kernel, n_components=50, random_state=0).fit_transform(X)
+    >>> Z = Nystroem(BlockKernel(kernel), n_components=50, random_state=0).fit_transform(X)
     >>> bool(abs(Z @ Z.T - kernel(X)).mean() < 0.01)
     True
     """
 
-    def __init__(
-        self, kernel: Kernel, *, n_components: int = 100, random_state: Any = None
-    ) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.n_components = n_components
-        self.random_state = random_state
 
-    def fit(self, X: Array, y: Any = None) -> KernelNystroem:
-        """Draw landmarks and decompose their kernel matrix."""
-        chosen = check_random_state(self.random_state).permutation(len(X))[: self.n_components]
-        landmarks = np.asarray(X)[chosen]
-        U, S, V = linalg.svd(self.kernel(landmarks))
-        self.landmarks_ = landmarks
-        self.normalisation_ = U / np.sqrt(np.maximum(S, 1e-12)) @ V
-        return self
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Array:
+        """Return the kernel matrix."""
+        return self.kernel(X, Y)
 
-    def transform(self, X: Array) -> Array:
-        """Return the features."""
-        check_is_fitted(self)
-        return np.asarray(self.kernel(X, self.landmarks_) @ self.normalisation_.T)
+    def diag(self, X: Array) -> Float64Array:
+        """Return the diagonal of the kernel matrix of rows with themselves."""
+        return self.kernel.pairs(X, X)
+
+    def is_stationary(self) -> bool:
+        """Return False: no caller here gains from knowing better."""
+        return False
+
+
+@singledispatch
+def nystroem(kernel: Kernel, **settings: Any) -> Nystroem:
+    """Return ``Nystroem`` for a kernel with numbers for its scale."""
+    return Nystroem(BlockKernel(kernel), **settings)
+
+
+@nystroem.register
+def _(kernel: Gaussian, **settings: Any) -> Nystroem:
+    return Nystroem(gamma=kernel.gamma, **settings)  # its own Gaussian is faster

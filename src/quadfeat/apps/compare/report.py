@@ -15,7 +15,7 @@ import pandas as pd
 from quadfeat.apps.compare import findings, plots
 from quadfeat.apps.compare.contest import CHOICE_COMPONENTS, CHOICE_ROWS, ERROR_ROWS, MAPS, OURS
 from quadfeat.apps.compare.findings import Findings
-from quadfeat.apps.compare.ridge import PENALTIES
+from quadfeat.apps.compare.machines import PENALTIES
 from quadfeat.apps.reporting import page
 from quadfeat.apps.reporting.drawing import Picture
 from quadfeat.apps.reporting.text import encoded, printable

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import singledispatch
 
 import numpy as np
 
 from quadfeat.apps.compare.columns import MOST_CATEGORIES, ORIGIN, any_missing, named
-from quadfeat.apps.compare.contest import DEFAULT_RULE, LINEAR, NYSTROEM, OURS, RBF_SAMPLER, Scoring
+from quadfeat.apps.compare.contest import DEFAULT_RULE, LINEAR, OURS, RBF_SAMPLER, Scoring
 from quadfeat.apps.compare.table import Table
 from quadfeat.apps.reporting.text import quoted
 from quadfeat.kernels import Gaussian, Kernel
@@ -29,10 +30,8 @@ def build(
     """Return a script that trains the model and prints its score; it runs in the file's folder."""
     columns = table.columns
     numbers, words = named(columns, "number", "date"), named(columns, "words")
-    machine = "RidgeClassifier" if table.task == "classification" else "Ridge"
     imports = {
         "import pandas as pd",
-        f"from sklearn.linear_model import {machine}",
         "from sklearn.model_selection import train_test_split",
         "from sklearn.pipeline import make_pipeline",
     }
@@ -44,9 +43,25 @@ def build(
     lines += _columns(table, numbers, words)
     missing = any_missing(columns, "number", "date")
     lines += _preparation(numbers, words, missing=missing, imports=imports)
-    step = _map(contestant, kernel, n_components, rule, seed, imports)
-    weight = ', class_weight="balanced"' if scoring == "balanced-accuracy" else ""
-    steps = ["prepare", *([step] if step else []), f"{machine}(alpha={alpha:g}{weight})"]
+    balanced = scoring == "balanced-accuracy"
+    penalty = f"alpha={alpha:g}" + (', class_weight="balanced"' if balanced else "")
+    classifier = "Classifier" if table.task == "classification" else ""
+    steps = ["prepare"]
+    if contestant == OURS:
+        assert kernel is not None
+        features = _quadrature(kernel, n_components, rule, seed, imports)
+        imports.add(f"from quadfeat import QuadratureFeatures, QuadratureRidge{classifier}")
+        lines += _call("features = QuadratureFeatures", features)
+        steps.append(f"QuadratureRidge{classifier}(features=features, {penalty})")
+    else:
+        if contestant != LINEAR:
+            assert kernel is not None
+            size = f"n_components={n_components}, random_state={seed}"
+            definition, step = _rival(contestant, kernel, size, imports)
+            lines += definition
+            steps.append(step)
+        imports.add(f"from sklearn.linear_model import Ridge{classifier}")
+        steps.append(f"Ridge{classifier}({penalty})")
     lines += _call("model = make_pipeline", steps)
     lines.append(f"y = table[{quoted(table.target)}]{_as_words(table)}")
     stratify = ["stratify=y"] if _can_stratify(table) else []
@@ -54,7 +69,7 @@ def build(
         "X_train, X_test, y_train, y_test = train_test_split",
         ["table", "y", f"random_state={seed}", *stratify],
     )
-    if scoring == "balanced-accuracy":
+    if balanced:
         imports.add("from sklearn.metrics import balanced_accuracy_score")
         lines.append("predicted = model.fit(X_train, y_train).predict(X_test)")
         lines.append("print(balanced_accuracy_score(y_test, predicted))")
@@ -132,30 +147,48 @@ def _preparation(
     return [*lines, *_call("prepare = make_column_transformer", parts)]
 
 
-def _map(
-    contestant: str,
-    kernel: Kernel | None,
-    n_components: int,
-    rule: str,
-    seed: int,
-    imports: set[str],
-) -> str:
-    """Return the step of the pipeline that makes features, if there is one."""
-    if contestant == LINEAR:
-        return ""
-    assert kernel is not None
-    size = f"n_components={n_components}, random_state={seed}"
-    if contestant == RBF_SAMPLER or (contestant == NYSTROEM and isinstance(kernel, Gaussian)):
-        assert isinstance(kernel, Gaussian)
-        imports.add(f"from sklearn.kernel_approximation import {contestant}")
-        return f"{contestant}(gamma={kernel.gamma!r}, {size})"
+def _quadrature(
+    kernel: Kernel, n_components: int, rule: str, seed: int, imports: set[str]
+) -> list[str]:
+    """Return the arguments of ``QuadratureFeatures``."""
     imports.add(f"from quadfeat.kernels import {type(kernel).__name__}")
-    if contestant == OURS:
-        imports.add("from quadfeat import QuadratureFeatures")
-        chosen = "" if rule == DEFAULT_RULE else f"rule={quoted(rule)}, "
-        return f"QuadratureFeatures({kernel!r}, {chosen}{size})"
-    imports.add("from quadfeat.apps.compare.nystroem import KernelNystroem")
-    return f"KernelNystroem({kernel!r}, {size})"
+    chosen = [] if rule == DEFAULT_RULE else [f"rule={quoted(rule)}"]
+    return [repr(kernel), *chosen, f"n_components={n_components}", f"random_state={seed}"]
+
+
+def _rival(contestant: str, kernel: Kernel, size: str, imports: set[str]) -> tuple[list[str], str]:
+    """Return what the map of a rival needs before it, and the step of the pipeline."""
+    imports.add(f"from sklearn.kernel_approximation import {contestant}")
+    if contestant == RBF_SAMPLER:
+        return [], f"RBFSampler(gamma={kernel.get_params()['gamma']!r}, {size})"
+    definition, argument = _nystroem_kernel(kernel, imports)
+    return definition, f"Nystroem({argument}, {size})"
+
+
+@singledispatch
+def _nystroem_kernel(kernel: Kernel, imports: set[str]) -> tuple[list[str], str]:
+    """Return the definition of a kernel that ``Nystroem`` takes, and how to pass it."""
+    imports.add(f"from quadfeat.kernels import {type(kernel).__name__}")
+    imports.add("from sklearn.gaussian_process.kernels import Kernel")
+    lines = [
+        "",
+        "class BlockKernel(Kernel):  # so that Nystroem evaluates all pairs of rows at once",
+        "    def __call__(self, X, Y=None, eval_gradient=False):",
+        f"        return {kernel!r}(X, Y)",
+        "",
+        "    def diag(self, X):",
+        "        return self(X).diagonal()",
+        "",
+        "    def is_stationary(self):",
+        "        return False",
+        "",
+    ]
+    return lines, "BlockKernel()"
+
+
+@_nystroem_kernel.register
+def _(kernel: Gaussian, imports: set[str]) -> tuple[list[str], str]:
+    return [], f"gamma={kernel.gamma!r}"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -1,0 +1,146 @@
+"""The models of the contestants: ridge regression, with a penalty that is chosen alike for all.
+
+The penalty is the best of ``PENALTIES`` by exact leave-one-out errors. That takes an
+eigendecomposition, so it is chosen on a sample of the rows; the model is then fitted to all. The
+penalty is a ratio of variances, noise to signal, which does not depend on the number of rows.
+
+Features of rivals go to scikit-learn's ``Ridge``, which takes no longer than ``QuadratureRidge``
+with a transformer for its map, and gives the same predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn import config_context
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.metrics import make_scorer, mean_squared_error
+from sklearn.model_selection import GridSearchCV, KFold
+
+from quadfeat import QuadratureFeatures, QuadratureRidge
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.kernels import Kernel
+
+PENALTIES = tuple(10.0**k for k in range(-3, 3))
+SEARCH_ROWS = 1000  # on which a penalty is chosen; 4000 made no better choice among powers of ten
+SEARCH_FOLDS = 5  # for the exact kernel
+
+# A constant in the kernel is an intercept: so many times the mean of the kernel's diagonal, which
+# leaves it next to no penalty, and Cholesky factors ten digits.
+INTERCEPT = 1e4
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model.
+
+    Attributes
+    ----------
+    alpha : float
+        The penalty that was chosen.
+    predict : callable
+        From rows to predictions, a column for each target.
+    """
+
+    alpha: float
+    predict: Callable[[Array], Float64Array]
+
+
+def fit_quadrature(
+    features: QuadratureFeatures, X: Array, Y: Float64Array, weights: Float64Array | None = None
+) -> Fit:
+    """Fit ``QuadratureRidge`` with a fitted map.
+
+    Parameters
+    ----------
+    features : QuadratureFeatures
+    X : ndarray of shape (n_rows, n_columns)
+        In random order, so that the first rows are a sample.
+    Y : ndarray of shape (n_rows, n_targets)
+    weights : ndarray of shape (n_rows,), default=None
+        Of the squared errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat import QuadratureFeatures
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> features = QuadratureFeatures(n_components=64, random_state=0).fit(X)
+    >>> fit = fit_quadrature(features, X, np.sin(X))
+    >>> bool(abs(fit.predict(X) - np.sin(X)).mean() < 0.01)
+    True
+    """
+    model = QuadratureRidge(features=features, alpha="loo", alphas=PENALTIES)
+    model.fit(*_sample(X, Y, weights))
+    if len(X) > SEARCH_ROWS:
+        model = QuadratureRidge(features=features, alpha=model.alpha_).fit(X, Y, weights)
+    return Fit(model.alpha_, model.predict)
+
+
+def fit_linear(
+    transform: Callable[[Array], Array],
+    X: Array,
+    Y: Float64Array,
+    weights: Float64Array | None = None,
+) -> Fit:
+    """Fit scikit-learn's ``Ridge`` to transformed rows; parameters as in ``fit_quadrature``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((100, 3))
+    >>> fit = fit_linear(lambda rows: rows, X, X[:, :1] + 2.0)
+    >>> fit.alpha, fit.predict(X).shape
+    (0.001, (100, 1))
+    """
+    Z = transform(X)
+    model = RidgeCV(alphas=PENALTIES).fit(*_sample(Z, Y, weights))
+    alpha = float(model.alpha_)
+    if len(X) > SEARCH_ROWS:
+        model = Ridge(alpha=alpha).fit(Z, Y, sample_weight=weights)
+    return Fit(alpha, lambda rows: model.predict(transform(rows)).reshape(len(rows), -1))
+
+
+def fit_exact(
+    kernel: Kernel, X: Array, Y: Float64Array, weights: Float64Array | None = None
+) -> Fit:
+    """Fit scikit-learn's ``KernelRidge``; parameters as in ``fit_quadrature``.
+
+    Its leave-one-out errors are not to be had, so the penalty is chosen by cross-validation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat.kernels import Gaussian
+    >>> x = np.linspace(-1, 1, 50)[:, None]
+    >>> fit = fit_exact(Gaussian(1.0), x, x**2)
+    >>> bool(abs(fit.predict(x) - x**2).max() < 0.02)
+    True
+    """
+    center = np.average(Y, axis=0, weights=weights)
+    K = kernel(X)
+    constant = INTERCEPT * float(K.diagonal().mean())
+    with config_context(enable_metadata_routing=True):  # weights count in errors, too
+        error = make_scorer(mean_squared_error, greater_is_better=False)
+        search = GridSearchCV(
+            KernelRidge(kernel="precomputed").set_fit_request(sample_weight=True),
+            {"alpha": PENALTIES},
+            scoring=error.set_score_request(sample_weight=True),
+            cv=KFold(min(SEARCH_FOLDS, len(X)), shuffle=True, random_state=0),
+        ).fit(K + constant, Y - center, sample_weight=weights)
+    machine = search.best_estimator_
+    return Fit(
+        float(search.best_params_["alpha"]),
+        lambda rows: machine.predict(kernel(rows, X) + constant) + center,
+    )
+
+
+def _sample(
+    X: Array, Y: Float64Array, weights: Float64Array | None
+) -> tuple[Array, Float64Array, Float64Array | None]:
+    """Return the rows on which a penalty is chosen."""
+    some = slice(SEARCH_ROWS)
+    return X[some], Y[some], None if weights is None else weights[some]
