@@ -60,11 +60,19 @@ def smallest(select: Select, tol: float) -> int:
     while high > low + 1 and high > PRECISION * low:
         middle = math.isqrt(low * high) if low else high // 2
         middle = min(max(middle, low + 1), high - 1)
-        if expected_error(select(middle)) <= tol:
+        if _suffices(select, middle, tol):
             high = middle
         else:
             low = middle
     return high
+
+
+def _suffices(select: Select, n_components: int, tol: float) -> bool:
+    """Return whether so many columns do, fewer than some that did."""
+    try:
+        return expected_error(select(n_components)) <= tol
+    except ValueError:  # too few for the rule, such as one that matches moments
+        return False
 
 
 def more(n_components: int, error: float, tol: float) -> int:

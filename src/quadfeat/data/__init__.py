@@ -6,7 +6,7 @@ from quadfeat.data.parquet import ParquetBlocks
 from quadfeat.data.progress import Progress
 from quadfeat.data.rows import ArrayRows, PerBlock, Rows, StreamRows, Task, rows_of
 from quadfeat.data.sampling import RangedSample, RowSample
-from quadfeat.data.watch import Watch
+from quadfeat.data.watch import Watch, Work
 
 __all__ = [
     "ArrayRows",
@@ -21,6 +21,7 @@ __all__ = [
     "StreamRows",
     "Task",
     "Watch",
+    "Work",
     "is_dask",
     "is_stream",
     "rows_of",

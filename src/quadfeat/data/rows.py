@@ -130,9 +130,11 @@ class Rows(ABC):
         """Return the rows that decide about a map: all of them, or the first block of a stream."""
         return self
 
-    def each(self, function: Callable[[Block], Any], combine: Combine) -> Any:
-        """Return a function of each table, combined."""
-        return self.reduce(PerBlock(function, combine), combine)
+    def each(
+        self, function: Callable[[Block], Any], combine: Combine, watch: Watch | None = None
+    ) -> Any:
+        """Return a function of each table, combined; see :meth:`reduce`."""
+        return self.reduce(PerBlock(function, combine), combine, watch)
 
 
 class LocalRows(Rows):

@@ -20,7 +20,7 @@ from quadfeat.data.watch import Work
 from quadfeat.kernels import Kernel
 from quadfeat.maps.transformer import TransformerMap
 from quadfeat.models import parameters, saved
-from quadfeat.models.fitted import FittedModel
+from quadfeat.models.fitted import FittedModel, own_map
 from quadfeat.models.mapping import check_same_names, features_for, kept_map
 from quadfeat.models.reading import Reader, rows_for
 from quadfeat.rules import Rule
@@ -189,7 +189,7 @@ class QuadratureModel(FittedModel):
     def _take_features(self, kept: Any, rows: Rows) -> None:
         """Take a map that was kept, or the one for rows."""
         self.features_ = features_for(self, rows, self.targets()) if kept is None else kept
-        if not hasattr(self.features_, "map_"):
+        if own_map(self.features_) is None:
             self._transformer_map = TransformerMap.of(self.features_, rows.n_columns)
         self._fitted_with = parameters.of_all_rows(self)
 
@@ -206,8 +206,8 @@ class QuadratureModel(FittedModel):
             draft = self._blank() if is_first else copy.copy(self)
             if not is_first and not self._solution.has_posterior:
                 raise ValueError(
-                    "the model was fitted with solver='cg', which keeps nothing that rows could be "
-                    "added to: fit it with solver='normal'."
+                    f"the model was fitted with {self._solution.made_by}, which keeps nothing that "
+                    "rows could be added to: fit it with solver='normal'."
                 )
             if is_first:
                 draft.declare(declared)
@@ -258,8 +258,8 @@ class QuadratureModel(FittedModel):
         for name, model in (("this model", self), ("the other model", other)):
             if not model._solution.has_posterior:
                 raise ValueError(
-                    f"{name} was fitted with solver='cg', which keeps nothing that could be added: "
-                    "fit it with solver='normal'."
+                    f"{name} was fitted with {model._solution.made_by}, which keeps nothing that "
+                    "could be added: fit it with solver='normal'."
                 )
         ours, theirs = self.map_.fingerprint(), other.map_.fingerprint()
         if ours != theirs:

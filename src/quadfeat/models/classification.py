@@ -23,7 +23,7 @@ from quadfeat.models.base import QuadratureModel, can_add_rows
 from quadfeat.models.class_weights import ClassWeights, balanced, check_class_weight, check_keys
 from quadfeat.models.lazy import lazily
 from quadfeat.rules import Rule
-from quadfeat.solvers.base import Solution
+from quadfeat.solvers.base import Solution, lacking
 from quadfeat.solvers.summaries import check_classes, joint_classes
 from quadfeat.solvers.targets import Labels
 
@@ -33,16 +33,13 @@ __all__ = ["QuadratureRidgeClassifier"]
 def can_predict_proba(model: Any) -> bool:
     """Return True if a classifier has ``predict_proba``; otherwise raise the reason."""
     solution = getattr(model, "_solution", None)
-    if solution is None:
-        solver = parameters.known_solver(model)
-        possible = solver is None or solver.adds_rows
-    else:
-        possible = solution.has_probabilities
-    if not possible:
-        raise AttributeError(
-            "probabilities need the matrix of products, which solver='cg' does not have: use "
-            "solver='normal'."
-        )
+    if solution is not None:
+        if not solution.has_probabilities:
+            raise AttributeError(solution.reason_against("predict_proba"))
+        return True
+    solver = parameters.known_solver(model)
+    if solver is not None and not solver.adds_rows:
+        raise AttributeError(lacking("predict_proba", f"solver={solver.name!r}"))
     return True
 
 

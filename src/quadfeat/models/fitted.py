@@ -15,6 +15,18 @@ from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.problems import AlphaPath
 
 
+def own_map(features: Any) -> FeatureMap | None:
+    """Return the map that a fitted transformer holds, as ours do, with as many threads as it uses.
+
+    None if it holds none; others may mean something else by ``map_``.
+    """
+    held: Any = getattr(features, "map_", None)
+    if not hasattr(held, "normal_multiply"):
+        return None
+    found: FeatureMap = held.with_jobs(getattr(features, "n_jobs", None))
+    return found
+
+
 class FittedModel(VersionedState):
     """The attributes of a model that was fitted, and its decisions."""
 
@@ -25,11 +37,8 @@ class FittedModel(VersionedState):
     @property
     def map_(self) -> FeatureMap:
         """The map from rows to columns."""
-        own = getattr(self.features_, "map_", None)
-        if own is None:
-            found: FeatureMap = self._transformer_map
-            return found
-        return own.with_jobs(self.features_.n_jobs)
+        own = own_map(self.features_)
+        return self._transformer_map if own is None else own
 
     def _rows(self, X: Any) -> Any:
         """Return validated rows to predict."""

@@ -56,6 +56,11 @@ def check_all(model: Any) -> None:
         raise TypeError(
             f"checkpoint={model.checkpoint!r} is not valid: give the path of a file, or None."
         )
+    if model.checkpoint is not None and solver is not None and not solver.keeps_checkpoints:
+        raise ValueError(
+            f"checkpoint={str(model.checkpoint)!r} has nothing to act on, since "
+            f"solver={solver.name!r} keeps none: leave it out."
+        )
     check.check_n_jobs(model.n_jobs)
     if model.features is not None:
         for name, default in OF_FEATURES.items():
@@ -70,7 +75,7 @@ def check_all(model: Any) -> None:
 def given_solver(model: Any) -> Solver | None:
     """Return the solver that the parameters name, or None if it depends on the rows."""
     solver = model.solver
-    if hasattr(solver, "solve"):
+    if hasattr(solver, "solve") and not isinstance(solver, type):
         found: Solver = solver
         return found
     name = check.check_choice(solver, "solver", SOLVERS)
@@ -107,8 +112,8 @@ def reason_against_adding(model: Any) -> str | None:
     solver = known_solver(model)
     if solver is not None and not solver.adds_rows:
         return (
-            f"solver={solver.name!r} goes over all rows many times: use solver='normal' or 'auto' "
-            "to add rows."
+            f"solver={solver.name!r} keeps nothing that rows could be added to: use "
+            "solver='normal' or 'auto' to add rows."
         )
     if isinstance(model.alpha, str) and model.alpha == "loo":
         return (

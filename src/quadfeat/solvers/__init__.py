@@ -5,6 +5,7 @@ from quadfeat.solvers.cg import ConjugateGradients, IterativeSolution
 from quadfeat.solvers.normal import Normal, NormalSolution
 from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.problems import AlphaPath
+from quadfeat.solvers.systems import System
 from quadfeat.solvers.targets import Labels, Numbers, Targets
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "Problem",
     "Solution",
     "Solver",
+    "System",
     "Targets",
 ]

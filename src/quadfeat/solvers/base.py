@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,7 +17,7 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.rows import Rows
 from quadfeat.data.watch import Work
-from quadfeat.io import register
+from quadfeat.io import checks, register
 from quadfeat.maps.base import FeatureMap
 from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.summaries import Summary
@@ -92,6 +92,9 @@ class Problem:
 class Solution(ABC):
     """Coefficients, and what is known about them.
 
+    Subclasses are best dataclasses, with the first three attributes as fields at least, and
+    registered (``quadfeat.io.register``) so that models can be saved.
+
     Attributes
     ----------
     coefficients : array of shape (n_columns, n_outputs)
@@ -103,7 +106,9 @@ class Solution(ABC):
     error : float
         A bound on the error of fitted values, relative to the targets.
     classes : array of shape (n_classes,) or None
-        Of a classifier.
+        Of a classifier, which asks for them.
+    solver_name : str or None
+        The solver that found it, as in messages.
     """
 
     coefficients: Float64Array
@@ -112,6 +117,7 @@ class Solution(ABC):
     n_iter: int = 1
     error: float = 0.0
     classes: Array | None = None
+    solver_name: ClassVar[str | None] = None
 
     @property
     def summary(self) -> Summary:
@@ -133,19 +139,26 @@ class Solution(ABC):
         """Whether a classifier can turn its decisions into probabilities."""
         return self.has_posterior
 
+    @property
+    def made_by(self) -> str:
+        """The solver, for messages."""
+        return "this solver" if self.solver_name is None else f"solver={self.solver_name!r}"
+
     def reason_against(self, what: str) -> str:
         """Return why there is no posterior, for those who ask for something that needs it."""
-        return (
-            f"{what} needs the matrix of products, which this solver does not have: use "
-            "solver='normal'."
-        )
+        return lacking(what, self.made_by)
 
-    @abstractmethod
     def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
         """Raise an error unless a model with these columns and classes can have this solution.
 
         Returns the number of its outputs. For solutions that come from files.
         """
+        name = "coefficients of _solution"
+        n_outputs = checks.n_columns_of(self.coefficients, name)
+        checks.expect(len(self.coefficients) == n_columns, "_solution is that of another map")
+        checks.check_array(self.coefficients, (n_columns, n_outputs), np.float64, name)
+        checks.check_array(self.intercept, (n_outputs,), np.float64, "intercept of _solution")
+        return n_outputs
 
     def predicting(self, temperature: float | None = None) -> Solution:
         """Return what it takes of this to predict."""
@@ -165,32 +178,41 @@ class Coefficients(Solution):
         """Whether the temperature is known."""
         return self.temperature is not None
 
-    def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
-        return self.coefficients.shape[1]
+
+def lacking(what: str, solver: str) -> str:
+    """Return why a solver does not serve those who ask for something that needs a posterior."""
+    return (
+        f"{what} needs the matrix of products, which {solver} does not have: use solver='normal'."
+    )
 
 
 class Solver(BaseEstimator, ABC):
     """Base of the solvers.
 
-    Subclasses implement :meth:`solve`, and say what they need. What they need and do not get is
-    rejected with their name, before any work.
+    Subclasses implement :meth:`solve`, and say what they need and can do. A model rejects what
+    does not fit, with the name of the solver, before any work. As in every scikit-learn object,
+    ``__init__`` only assigns. Models take an object of any subclass as ``solver``.
 
     Attributes
     ----------
     name : str
-        As in messages, and in ``solver=`` of the models for the solvers of this package.
+        The solver in messages; in this package also its short form in ``solver=``.
     reads_rows_again : bool
         Whether it takes more than one pass over the rows.
     needs_fixed_alpha : bool
         Whether ``alpha`` has to be a number.
     adds_rows : bool
-        Whether its solutions have a summary, to which rows can be added.
+        Whether its solutions have a summary, to which rows can be added, and a posterior.
+    keeps_checkpoints : bool
+        Whether an interrupted fit can go on: it hands states to ``work``, and checks those that
+        come back in :meth:`check_state`.
     """
 
     name: str
     reads_rows_again: bool = False
     needs_fixed_alpha: bool = False
     adds_rows: bool = False
+    keeps_checkpoints: bool = False
 
     @abstractmethod
     def solve(self, problem: Problem, rows: Rows, work: Work) -> Solution:
@@ -199,11 +221,16 @@ class Solver(BaseEstimator, ABC):
         Parameters
         ----------
         problem : Problem
+            Minimize, over coefficients ``b`` and, with ``problem.intercept``, constants ``c``,
+            the sum over rows of ``weight * |y - z'b - c|^2`` plus ``alpha |b|^2``. Here ``z`` are
+            the columns that ``problem.map`` makes of a row, ``y`` its targets as
+            ``problem.targets`` returns them, and ``alpha`` is that of ``problem.penalty``.
         rows : Rows
-            With targets and weights.
+            With targets and weights. They may be anywhere: compute from them by ``rows.reduce``
+            or ``rows.each``, with functions that can be pickled.
         work : Work
-            Where to keep states from which an interrupted fit goes on, and whether to show
-            progress.
+            ``work.watch()`` shows the progress of a pass. It also has what solvers need that keep
+            checkpoints.
         """
 
     def check_state(self, state: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import sys
 import warnings
 from dataclasses import dataclass
@@ -13,13 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.data.rows import PerBlock, Rows
+from quadfeat.data.rows import Rows
 from quadfeat.data.watch import Work
 from quadfeat.io import checks, register
 from quadfeat.solvers import conjugate
 from quadfeat.solvers.base import Problem, Solution, Solver
 from quadfeat.solvers.systems import System
-from quadfeat.solvers.targets import Outputs
 
 MAX_ITER = 500
 
@@ -42,6 +42,7 @@ class ConjugateGradients(Solver):
     name = "cg"
     reads_rows_again = True
     needs_fixed_alpha = True
+    keeps_checkpoints = True
 
     def __init__(self, tol: float = 1e-3, max_iter: int | None = None) -> None:
         self.tol = tol
@@ -49,9 +50,7 @@ class ConjugateGradients(Solver):
 
     def solve(self, problem: Problem, rows: Rows, work: Work) -> IterativeSolution:
         """Return the solution; see :class:`Solver`."""
-        task = PerBlock(functools.partial(Outputs.of, problem.targets), Outputs.merged)
-        outputs = rows.reduce(task, Outputs.merged, work.row_watch())
-        system = System(rows, problem, outputs.summary)
+        system = System.of(problem, rows, work.row_watch())
         return self._iterate(system, problem, rows.dtype, work)
 
     def check_state(self, state: dict[str, Any]) -> None:
@@ -70,7 +69,7 @@ class ConjugateGradients(Solver):
         equations = system.equations(problem.intercept)
         precision = float(np.finfo(dtype).eps)
         # A restart has the same map, and not always the generator that drew it.
-        rng = np.random.default_rng(int(problem.map.fingerprint()[:16], 16))
+        rng = np.random.default_rng(_seed(problem.map.fingerprint()))
         current = work.state["iteration"] if work.state else None
         if current is None:
             current = conjugate.begin(equations.multiply, equations.right, alpha, precision, rng)
@@ -102,7 +101,7 @@ class ConjugateGradients(Solver):
             alpha,
             current.n_iter,
             current.totals[-1],
-            system.part.summary.classes,
+            system.classes,
         )
 
     def _warn(self, current: conjugate.State, tol: float, dtype: Any) -> None:
@@ -121,6 +120,14 @@ class ConjugateGradients(Solver):
         )
 
 
+def _seed(fingerprint: str) -> int:
+    """Return a number made of a fingerprint: of its first digits, if it is hexadecimal."""
+    try:
+        return int(fingerprint[:16], 16)
+    except ValueError:
+        return int(hashlib.sha256(fingerprint.encode()).hexdigest()[:16], 16)
+
+
 @register
 @dataclass(frozen=True)
 class IterativeSolution(Solution):
@@ -132,6 +139,7 @@ class IterativeSolution(Solution):
     n_iter: int
     error: float
     classes: Array | None = None
+    solver_name = "cg"
 
     def check_consistency(self) -> None:
         """Raise an error if these are no coefficients; see ``quadfeat.io.register``."""
@@ -148,13 +156,3 @@ class IterativeSolution(Solution):
     def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
         """Add the classes, which formats before 3 kept elsewhere."""
         return attributes if found_format >= 3 else attributes | {"classes": None}
-
-    def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
-        checks.expect(len(self.coefficients) == n_columns, "_solution is that of another map")
-        return self.coefficients.shape[1]
-
-    def reason_against(self, what: str) -> str:
-        return (
-            f"{what} needs the matrix of products, which solver='cg' does not have: use "
-            "solver='normal'."
-        )

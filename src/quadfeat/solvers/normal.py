@@ -41,6 +41,7 @@ class Normal(Solver):
 
     name = "normal"
     adds_rows = True
+    keeps_checkpoints = True
 
     def __init__(self, gram_dtype: str = "float32") -> None:
         self.gram_dtype = gram_dtype

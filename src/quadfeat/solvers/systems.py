@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from quadfeat._utils.validation import Float64Array
+from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Rows
+from quadfeat.data.watch import Watch
 from quadfeat.maps.base import FeatureMap
 from quadfeat.solvers.base import Problem
 from quadfeat.solvers.moments import Sides
 from quadfeat.solvers.summaries import Summary
+from quadfeat.solvers.targets import Outputs
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -86,6 +88,17 @@ class System:
     def __init__(self, rows: Rows, problem: Problem, summary: Summary) -> None:
         self.rows = rows
         self.part = PartOfSystem(problem, summary)
+
+    @classmethod
+    def of(cls, problem: Problem, rows: Rows, watch: Watch | None = None) -> System:
+        """Return the system of a problem, after a pass over the targets of all rows."""
+        look = partial(Outputs.of, problem.targets)
+        return cls(rows, problem, rows.each(look, Outputs.merged, watch).summary)
+
+    @property
+    def classes(self) -> Array | None:
+        """Of a classifier."""
+        return self.part.summary.classes
 
     @property
     def shift(self) -> Float64Array:
