@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study digits test coverage docs sanitize fuzz soak dist compat lint types format bench learning limits bias clean
+.PHONY: help study digits test coverage docs sanitize fuzz soak dist compat lint contract types format bench learning limits bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ lint: $(VENV)/.installed-dev ## check style, and the files that GitHub reads
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+
+contract: $(VENV)/.installed-dev ## check which folder imports from which
+	$(BIN)/lint-imports
 
 types: $(VENV)/.installed-dev ## check types
 	$(BIN)/mypy

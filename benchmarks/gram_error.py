@@ -11,7 +11,8 @@ import numpy as np
 
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import Gaussian
-from quadfeat.solvers.moments import NORM_PER_PROBE, Accumulator, Moments, rows_per_block
+from quadfeat.solvers.accumulator import Accumulator, rows_per_block
+from quadfeat.solvers.moments import NORM_PER_PROBE, Moments
 
 N_ROWS = 40_000
 N_COLUMNS = 8

@@ -22,11 +22,16 @@ import quadfeat
 from quadfeat import QuadratureFeatures
 from quadfeat.engine import core as _core
 
-# Beside modules: types, the page of a report, the paper's errors.
+# Beside modules: types, the templates of reports, the paper's errors.
 DATA = (
     "engine/_native.pyi",
     "py.typed",
-    "apps/reporting/page.html",
+    *(
+        f"apps/reporting/templates/{name}"
+        for name in ("page.html", "page.css", "page.js", "parts.html")
+    ),
+    "apps/compare/templates/report.html",
+    "apps/study/templates/report.html",
     "apps/study/published_errors.csv",
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from quadfeat.data import checkpoints
-from quadfeat.solvers import moments
+from quadfeat.solvers import accumulator
 
 
 def n_rows_of(model: Any) -> int:
@@ -38,7 +38,7 @@ def eager_checkpoints() -> AbstractContextManager[None]:
 
 def small_blocks(n_rows: int) -> AbstractContextManager[None]:
     """Cut tables into blocks of so many rows."""
-    return replaced(moments, ROWS_PER_BLOCK=(n_rows, n_rows))
+    return replaced(accumulator, ROWS_PER_BLOCK=(n_rows, n_rows))
 
 
 def short_studies() -> AbstractContextManager[None]:

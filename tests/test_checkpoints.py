@@ -171,7 +171,7 @@ class TestDisk:
         model = QuadratureRidge(n_components=9, checkpoint=tmp_path / "file" / "state")
         with monkeypatch.context() as broken:
             broken.setattr(
-                "quadfeat.solvers.moments.Accumulator.add", lambda *_: pytest.fail("work")
+                "quadfeat.solvers.accumulator.Accumulator.add", lambda *_: pytest.fail("work")
             )
             with pytest.raises(
                 OSError, match=r"checkpoint='.*state' cannot be written: (Not a dir|File exists)"
@@ -402,8 +402,8 @@ def test_classes_that_came_before_the_end_do_not_change_how_blocks_are_cut(
     tmp_path, eager, monkeypatch
 ):
     # Of so many bytes that one more class makes blocks smaller.
-    monkeypatch.setattr("quadfeat.solvers.moments.ROWS_PER_BLOCK", (1, 10_000))
-    monkeypatch.setattr("quadfeat.solvers.moments.BYTES_PER_BLOCK", 4 * 23 * 100)
+    monkeypatch.setattr("quadfeat.solvers.accumulator.ROWS_PER_BLOCK", (1, 10_000))
+    monkeypatch.setattr("quadfeat.solvers.accumulator.BYTES_PER_BLOCK", 4 * 23 * 100)
     assert rows_per_block(23, np.float32) == 100 > rows_per_block(25, np.float32)
     features = QuadratureFeatures(n_components=20, random_state=0).fit(X)
     order = np.argsort(LABELS, kind="stable")
@@ -436,10 +436,10 @@ import json, os, sys, time
 import numpy as np
 from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.data import checkpoints
-from quadfeat.solvers import moments
+from quadfeat.solvers import accumulator
 from quadfeat.maps import QuadratureMap
 checkpoints.SECONDS = checkpoints.TIMES_AS_LONG = 0.0
-moments.ROWS_PER_BLOCK = (64, 64)
+accumulator.ROWS_PER_BLOCK = (64, 64)
 what, path, out, pause = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
 rng = np.random.default_rng(0)
 X = rng.standard_normal((2560, 3))

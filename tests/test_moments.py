@@ -11,8 +11,9 @@ from scipy import sparse
 
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import ArcCosine, Gaussian
-from quadfeat.solvers import moments
-from quadfeat.solvers.moments import FEW_ROWS, Accumulator, Moments, rows_per_block
+from quadfeat.solvers import accumulator as summing
+from quadfeat.solvers.accumulator import FEW_ROWS, Accumulator, rows_per_block
+from quadfeat.solvers.moments import Moments
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((2000, 5))
@@ -201,7 +202,7 @@ def test_rows_of_other_kernels_are_cast_as_they_are_made():
 
 @pytest.mark.parametrize("of_rows", [np.float32, np.float64])
 def test_memory_is_that_of_a_block_whatever_the_number_of_rows(of_rows, monkeypatch):
-    monkeypatch.setattr(moments, "BYTES_PER_BLOCK", 2**19)
+    monkeypatch.setattr(summing, "BYTES_PER_BLOCK", 2**19)
     features = QuadratureFeatures(Gaussian(0.2), rule="rff", n_components=256, random_state=0)
     rows = np.zeros((40_000, 5), dtype=of_rows)
     features.fit(rows[:10])

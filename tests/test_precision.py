@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 
 from quadfeat import QuadratureFeatures, QuadratureRidge
 from quadfeat.kernels import Gaussian
-from quadfeat.solvers.moments import Accumulator, Moments
+from quadfeat.solvers.accumulator import Accumulator
+from quadfeat.solvers.moments import Moments
 
 rng = np.random.default_rng(0)
 

@@ -40,7 +40,7 @@ from sklearn.utils.fixes import parse_version
 from quadfeat import ParquetBlocks, QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
 from quadfeat.models import calibration
-from quadfeat.solvers import moments
+from quadfeat.solvers import accumulator as summing
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((1500, 4))
@@ -339,7 +339,7 @@ class TestBatches:
 
     @pytest.mark.parametrize("n_rows", [30, 12_000], ids=["small batch", "large batch"])
     def test_classes_that_were_not_declared(self, n_rows, monkeypatch):
-        monkeypatch.setattr(moments, "ROWS_PER_BLOCK", (256, 1024))
+        monkeypatch.setattr(summing, "ROWS_PER_BLOCK", (256, 1024))
         rows, labels = self.X[:n_rows], self.labels[:n_rows]
         with pytest.raises(ValueError, match=r"y has the classes \[2\].*first partial_fit: \[0, 1"):
             classifier().partial_fit(rows, labels, classes=[0, 1])
@@ -359,7 +359,7 @@ class TestBatches:
             model.merge(classifier().fit(X, NAMES))
 
     def test_a_batch_that_fails_leaves_the_model_as_it_was(self, monkeypatch):
-        monkeypatch.setattr(moments, "ROWS_PER_BLOCK", (256, 1024))
+        monkeypatch.setattr(summing, "ROWS_PER_BLOCK", (256, 1024))
         model = ridge().partial_fit(X, y)
         before = model.predict(X[:5])
         poisoned = self.X.copy()
@@ -635,7 +635,7 @@ class TestInputs:
         assert capfd.readouterr() == ("", "")
 
     def test_memory_is_not_that_of_the_features(self, monkeypatch):
-        monkeypatch.setattr(moments, "BYTES_PER_BLOCK", 2**19)
+        monkeypatch.setattr(summing, "BYTES_PER_BLOCK", 2**19)
         features = QuadratureFeatures(Gaussian(0.2), rule="rff", n_components=200, random_state=0)
         rows = np.random.default_rng(0).standard_normal((30_000, 4)).astype(np.float32)
         targets = rows[:, 0] > 0

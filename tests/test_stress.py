@@ -447,7 +447,7 @@ class TestInterrupts:
     def test_a_fit_with_a_checkpoint_goes_on(self, tmp_path, monkeypatch):
         monkeypatch.setattr("quadfeat.data.checkpoints.SECONDS", 0.0)
         monkeypatch.setattr("quadfeat.data.checkpoints.TIMES_AS_LONG", 0.0)
-        monkeypatch.setattr("quadfeat.solvers.moments.ROWS_PER_BLOCK", (10, 10))
+        monkeypatch.setattr("quadfeat.solvers.accumulator.ROWS_PER_BLOCK", (10, 10))
         expected = regressor().fit(X, y).predict(X)
         model = regressor(checkpoint=tmp_path / "state")
         resumed = 0

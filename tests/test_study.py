@@ -1,15 +1,11 @@
 """The study: its numbers do not depend on how it is run, and bad input costs one line."""
 
-import bz2
 import errno
-import hashlib
-import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
 from browser import assert_needs_no_network, pages
-from quadfeat.apps.study import data, experiments, fetch, plan, report, runner, summary
+from quadfeat.apps.study import data, experiments, plan, report, runner, summary
 from quadfeat.apps.study.errors import StudyError
 from quadfeat.apps.study.experiments import QUICK, Cell
 from quadfeat.apps.study.methods import KERNELS, METHODS
@@ -108,89 +104,6 @@ class TestData:
         (tmp_path / "letter.npz").write_bytes(content)
         with pytest.raises(StudyError, match=r"letter\.npz cannot be read"):
             data.load("letter", tmp_path)
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        content = self.server.files[self.path]
-        self.send_response(200)
-        # A transfer that breaks off: fewer bytes than were announced.
-        missing = 1000 if self.path == "/broken" else 0
-        if self.path == "/cut":
-            self.send_header("Transfer-Encoding", "chunked")
-        else:
-            self.send_header("Content-Length", str(len(content) + missing))
-        self.end_headers()
-        if self.path == "/cut":  # chunks without an end
-            content = b"5\r\nabc"
-        self.wfile.write(content)
-
-    def log_message(self, *arguments):
-        pass
-
-
-@pytest.fixture
-def server(tmp_path, monkeypatch):
-    monkeypatch.setenv("QUADFEAT_CACHE", str(tmp_path / "cache"))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    text = b"1 1:0.5 3:2\n-1 2:1\n"
-    server.files = {"/good": bz2.compress(text), "/broken": bz2.compress(text), "/cut": b""}
-    server.files["/page"] = b"<html>sign in first</html>"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-class TestFetch:
-    def source(self, server, path, sha256=()):
-        url = f"http://127.0.0.1:{server.server_port}{path}"
-        return fetch.Files((url,), lambda contents: fetch.svmlight(contents, 3), sha256)
-
-    def test_a_set_is_fetched_once_and_kept(self, server):
-        digest = hashlib.sha256(server.files["/good"]).hexdigest()
-        path = fetch.fetch("tiny", self.source(server, "/good", (digest,)), (2, 3))
-        X, y = data.read_archive(path)
-        assert_array_equal(X, [[0.5, 0, 2], [0, 1, 0]])
-        assert_array_equal(y, [1, -1])
-        server.files.clear()  # from here on a request would fail
-        assert fetch.fetch("tiny", self.source(server, "/good"), (2, 3)) == path
-
-    def test_a_wrong_checksum(self, server):
-        with pytest.raises(StudyError, match=r"checksum .* nothing was kept"):
-            fetch.fetch("tiny", self.source(server, "/good", ("0" * 64,)), (2, 3))
-        assert list(fetch.cache_folder().iterdir()) == []
-
-    @pytest.mark.parametrize("path", ["/broken", "/cut"])
-    def test_a_broken_transfer(self, server, path):
-        with pytest.raises(StudyError, match=r"cannot fetch 'tiny' .*(broke off|IncompleteRead)"):
-            fetch.fetch("tiny", self.source(server, path), (2, 3))
-        assert list(fetch.cache_folder().iterdir()) == []
-
-    def test_something_else_than_the_set_is_not_kept(self, server):
-        with pytest.raises(StudyError, match="is not 'tiny'"):
-            fetch.fetch("tiny", self.source(server, "/page"), (2, 3))
-        assert list(fetch.cache_folder().iterdir()) == []
-
-    def test_a_file_that_changed_in_the_cache(self, server):
-        fetch.fetch("tiny", self.source(server, "/good"), (2, 3)).unlink()
-        (fetch.cache_folder() / "good").write_bytes(bz2.compress(b"1 1:9\n"))
-        with pytest.raises(StudyError, match="delete it and fetch it again"):
-            fetch.fetch("tiny", self.source(server, "/good"), (2, 3))
-
-    def test_another_set_than_expected(self, server):
-        with pytest.raises(StudyError, match=r"shape \(2, 3\), not \(5, 3\)"):
-            fetch.fetch("tiny", self.source(server, "/good"), (5, 3))
-        assert not (fetch.cache_folder() / "tiny.npz").exists()
-
-    def test_offline_says_which_file_to_put_where(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("QUADFEAT_CACHE", str(tmp_path))
-        nobody = fetch.Files(("http://127.0.0.1:9/x",), fetch.power_plant)
-        with pytest.raises(StudyError, match=r"offline\? .* tiny\.npz .* into " + str(tmp_path)):
-            fetch.fetch("tiny", nobody, (2, 3))
-
-    def test_every_set_of_the_paper_has_a_source(self):
-        assert all(entry.source is not None for entry in data.PAPER.values())
 
 
 class TestExperiments:

@@ -13,7 +13,7 @@ from quadfeat.models import (
     grow,
     transform_into,
 )
-from quadfeat.solvers.posterior import AlphaPath
+from quadfeat.solvers import AlphaPath
 
 __all__ = [
     "AlphaPath",

@@ -25,14 +25,14 @@ MOVED: dict[str, tuple[str, ...]] = {
     "quadfeat.cli": ("quadfeat.apps.cli",),
     "quadfeat.conjugate": ("quadfeat.solvers.conjugate",),
     "quadfeat.distributed": ("quadfeat.data.dask",),
-    "quadfeat.features": ("quadfeat.models.features", "quadfeat.rules"),
+    "quadfeat.features": ("quadfeat.models", "quadfeat.models.saved_features", "quadfeat.rules"),
     "quadfeat.growth": ("quadfeat.models",),
     "quadfeat.lengthscales": ("quadfeat.solvers.lengthscales",),
-    "quadfeat.moments": ("quadfeat.solvers.moments",),
+    "quadfeat.moments": ("quadfeat.solvers.moments", "quadfeat.solvers.accumulator"),
     "quadfeat.nodes": ("quadfeat.rules.nodes",),
     "quadfeat.nonlinearities": ("quadfeat.kernels.nonlinearities",),
     "quadfeat.persistence": ("quadfeat.io.persistence",),
-    "quadfeat.posterior": ("quadfeat.solvers.posterior",),
+    "quadfeat.posterior": ("quadfeat.solvers.posterior", "quadfeat.solvers.problems"),
     "quadfeat.progress": ("quadfeat.data.progress",),
     "quadfeat.reweighting": ("quadfeat.maps.reweighting",),
     "quadfeat.ridge": ("quadfeat.models",),
@@ -81,7 +81,10 @@ def _lookup(old: str) -> Callable[[str], Any]:
     return find
 
 
+_FINDER = OldPaths()
+
+
 def install() -> None:
     """Let Python find old modules, where it finds no others of their names."""
-    if not any(isinstance(finder, OldPaths) for finder in sys.meta_path):
-        sys.meta_path.append(OldPaths())
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.append(_FINDER)

@@ -1,4 +1,4 @@
-"""The command ``quadfeat`` and its parts."""
+"""The command ``quadfeat`` and its subcommands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ app.add_typer(data_app, name="data")
 
 
 def main() -> None:
-    """Run the command; bad input is one line and exit code 2."""
+    """Run the command; bad input prints one line and exits with code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A character that the terminal's encoding lacks must not stop the command.

@@ -105,7 +105,7 @@ def show_config() -> None:
     >>> quadfeat.show_config()
     quadfeat ...
     """
-    from quadfeat import __version__
+    from quadfeat._utils.version import __version__
 
     print(f"quadfeat   {__version__}")
     print(f"core       {CORE} (this machine can run: {', '.join(_built_cores())})")

@@ -3,7 +3,8 @@
 from quadfeat.solvers.base import Coefficients, Penalty, Problem, Solution, Solver
 from quadfeat.solvers.cg import ConjugateGradients, IterativeSolution
 from quadfeat.solvers.normal import Normal, NormalSolution
-from quadfeat.solvers.posterior import AlphaPath, Posterior
+from quadfeat.solvers.posterior import Posterior
+from quadfeat.solvers.problems import AlphaPath
 from quadfeat.solvers.targets import Labels, Numbers, Targets
 
 __all__ = [

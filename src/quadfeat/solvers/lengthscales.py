@@ -142,12 +142,14 @@ def learn(
     >>> bool(learnt.kernel.length_scale[1] > 100 * learnt.kernel.length_scale[0])  # which is idle
     True
     """
-    if not isinstance(kernel, SeparationKernel):
-        raise ValueError(
-            f"kernel={check.one_line(kernel)} has no scale that could be learnt: give a number as "
-            f"its {kernel.scale_parameter}, or a kernel Gaussian, Laplacian, Matern or "
-            "RationalQuadratic."
-        )
+    check.check_kind(
+        kernel,
+        SeparationKernel,  # type: ignore[type-abstract]
+        f"kernel={check.one_line(kernel)} has no scale that could be learnt: give a number as "
+        f"its {kernel.scale_parameter}, or a kernel Gaussian, Laplacian, Matern or "
+        "RationalQuadratic.",
+        ValueError,
+    )
     kernel.resolve(X)  # complains of parameters that are not valid, the scale included
     weights = np.ones(len(X)) if weights is None else weights
     X, Y, weights = (rows[weights > 0] for rows in (X, Y, weights))

@@ -16,27 +16,8 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import blas
 
-from quadfeat._utils.validation import Array, Float64Array, check_count
+from quadfeat._utils.validation import Float64Array, check_count
 from quadfeat.io import UPPER_TRIANGLE, checks, register
-from quadfeat.maps.base import FeatureMap, of_usual_size
-
-# Bytes of the block of features that is multiplied at once, and of rows in it at least and at most:
-# fewer make slow products, more do not make them faster.
-BYTES_PER_BLOCK = 2**26
-ROWS_PER_BLOCK = (256, 8192)
-
-# Blocks of fewer rows are multiplied in float64 in any case. Of their time the product is not much.
-# So are targets and roots of weights of unusual size.
-FEW_ROWS = 512
-
-# Features whose means have this part of their squares are centered before products in float32, so
-# that rounding is relative to what varies: for a wide kernel that is next to nothing. So many rows
-# estimate the means well enough.
-CENTRED_FROM = 0.25
-ROWS_PER_MEAN = 64
-
-# Rows whose features are held in float64 at once.
-ROWS_PER_CAST = 256
 
 # Columns of a matrix that are multiplied by a vector at once.
 COLUMNS_PER_PANEL = 512
@@ -160,9 +141,9 @@ class Moments:
         """Return the same moments with other numbers subtracted from the targets."""
         if np.array_equal(shift, self.shift):
             return self
-        return replace(self, products=self.products.copy(order="F"))._shift_in_place(shift)
+        return replace(self, products=self.products.copy(order="F")).shift_in_place(shift)
 
-    def _shift_in_place(self, shift: Float64Array) -> Moments:
+    def shift_in_place(self, shift: Float64Array) -> Moments:
         """Return the moments with another shift, in the same array."""
         d, step = self.n_components, self.shift - shift
         products = self.products
@@ -375,151 +356,3 @@ def probe(n_components: int) -> Float64Array:
     vector = np.random.default_rng(0).standard_normal(n_components)
     vector.setflags(write=False)
     return vector
-
-
-def rows_per_block(n_columns: int, dtype: Any) -> int:
-    """Return how many rows to multiply at once."""
-    rows = BYTES_PER_BLOCK // (n_columns * np.dtype(dtype).itemsize)
-    return int(np.clip(rows, *ROWS_PER_BLOCK))
-
-
-class Accumulator:
-    """Adds blocks of rows to moments, through buffers that it reuses.
-
-    Parameters
-    ----------
-    features : FeatureMap
-    moments : Moments
-        Where to begin. Its array is written on.
-    dtype : dtype
-        Of products within a block. Blocks are added up in float64.
-    """
-
-    def __init__(self, features: FeatureMap, moments: Moments, dtype: Any) -> None:
-        self.features = features
-        self.moments = moments
-        self.dtype = np.dtype(dtype)
-        self._buffers: dict[tuple[str, Any], Array] = {}
-
-    def add(self, X: Any, Y: Float64Array, weights: Float64Array | None) -> None:
-        """Add validated rows, at most as many as ``rows_per_block`` says."""
-        n_rows = X.shape[0]
-        if n_rows == 0:
-            return
-        moments = self._shifted_for(Y, weights)
-        d = moments.n_components
-        # All but the features' own products are summed in float64, which costs little.
-        targets = np.ones((n_rows, moments.n_outputs + 1))
-        np.subtract(Y, moments.shift, out=targets[:, :-1])
-        roots = None if weights is None else np.sqrt(weights)[:, None]
-        if roots is not None:
-            targets *= roots
-        single = n_rows >= FEW_ROWS and (roots is None or bool(of_usual_size(roots.max())))
-        dtype = self.dtype if single else np.dtype(np.float64)
-        block = self._buffer("block", (n_rows, d), dtype)
-        means = self._means_to_leave_out(X) if dtype == np.float32 else None
-        borders = self._write_block(X, block, targets, roots, means)
-        self._add_products(block)
-        products = moments.products
-        products[:d, d:] += borders[:, :-1]
-        products[d:, d:] += np.triu(targets.T @ targets)
-        if means is not None:
-            self._add_means(means, borders[:, -2], float(targets[:, -1] @ targets[:, -1]))
-        self.moments = replace(
-            moments, n_rows=moments.n_rows + n_rows, control=moments.control + borders[:, -1]
-        )
-
-    def _shifted_for(self, Y: Float64Array, weights: Float64Array | None) -> Moments:
-        """Return the moments with the shift that suits them and more targets."""
-        moments = self.moments
-        targets = Y - moments.shift
-        counts = np.ones(len(Y)) if weights is None else weights
-        weight = float(counts.sum())
-        with np.errstate(over="ignore", invalid="ignore"):
-            means = counts @ targets / (weight or 1.0)
-            squares = counts @ (targets - means) ** 2
-        shift = moments.joint_shift(means, squares, weight)
-        return moments if shift is moments.shift else moments._shift_in_place(shift)
-
-    def _means_to_leave_out(self, X: Any) -> Array | None:
-        """Return numbers near the means of the features, if those have much of their squares."""
-        some = self.features.columns(X[:: -(-X.shape[0] // ROWS_PER_MEAN)])
-        means: Array = some.mean(axis=0)
-        squares = np.einsum("ij,ij->", some, some, dtype=np.float64) / len(some)
-        return means if means @ means > CENTRED_FROM * squares else None
-
-    def _write_block(
-        self,
-        X: Any,
-        block: Array,
-        targets: Float64Array,
-        roots: Float64Array | None,
-        means: Array | None,
-    ) -> Float64Array:
-        """Write weighted features, less the means, and return their products with the targets.
-
-        Features are made in the dtype of the rows, and multiplied by the targets in float64 before
-        they are rounded to that of the block. The last column of the result is the part of these
-        rows in ``Moments.control``.
-        """
-        n_rows, d = block.shape
-        right = np.empty((n_rows, targets.shape[1] + 1))
-        right[:, :-1] = targets
-        borders = np.zeros((d, right.shape[1]))
-        size = min(ROWS_PER_CAST, n_rows)
-        in_place = X.dtype == block.dtype
-        if in_place:
-            self.features.write(X, block)
-        else:
-            made = self._buffer("made", (size, d), X.dtype)
-        precise = self._buffer("precise", (size, d), np.dtype(np.float64))
-        for start in range(0, n_rows, size):
-            rows = slice(start, min(start + size, n_rows))
-            exact = precise[: rows.stop - start]
-            if in_place:
-                exact[:] = block[rows]
-            else:
-                self.features.write(X[rows], made[: rows.stop - start])
-                exact[:] = made[: rows.stop - start]
-            if roots is not None:
-                exact *= roots[rows]
-            np.matmul(exact, probe(d), out=right[rows, -1])
-            borders += exact.T @ right[rows]
-            if means is not None:
-                exact -= means if roots is None else roots[rows] * means
-            if not in_place or roots is not None or means is not None:
-                block[rows] = exact
-        return borders
-
-    def _add_products(self, block: Array) -> None:
-        """Add the products of the features of a block."""
-        products, d = self.moments.products, self.moments.n_components
-        multiply = blas.ssyrk if block.dtype == np.float32 else blas.dsyrk
-        result = self._buffer("products", (d, d), block.dtype, order="F")
-        # Its transpose is what Fortran takes for the matrix; the upper triangle is written.
-        found = multiply(1.0, block.T, beta=0.0, c=result, overwrite_c=1)
-        assert np.shares_memory(found, result)  # or else memory would be twice what it should
-        products[:d, :d] += result
-
-    def _add_means(self, means: Array, sums: Float64Array, weight: float) -> None:
-        """Add what products of features lack that were made without the means ``m``.
-
-        With the sums ``s`` of the features themselves and the weight ``w`` of the rows that is
-        ``m s' + s m' - w m m'``.
-        """
-        products, d = self.moments.products, self.moments.n_components
-        width = len(products)
-        left, right = np.zeros(width), np.zeros(width)
-        left[:d] = means
-        right[:d] = sums - weight / 2.0 * left[:d]
-        found = blas.dsyr2(1.0, left, right, a=products, overwrite_a=1)
-        assert np.shares_memory(found, products)
-
-    def _buffer(self, name: str, shape: tuple[int, int], dtype: Any, order: Any = "C") -> Array:
-        """Return an array of this shape, at the beginning of one that is kept."""
-        size = shape[0] * shape[1]
-        kept = self._buffers.get((name, dtype))
-        if kept is None or kept.size < size:
-            # Zeros, since of a symmetric matrix only half is written.
-            kept = self._buffers[name, dtype] = np.zeros(size, dtype=dtype)
-        return kept[:size].reshape(shape, order=order)

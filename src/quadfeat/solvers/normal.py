@@ -16,9 +16,11 @@ from quadfeat.data.rows import ArrayRows, Rows, Task
 from quadfeat.data.watch import Work
 from quadfeat.io import checks, register
 from quadfeat.solvers import posterior
+from quadfeat.solvers.accumulator import Accumulator, rows_per_block
 from quadfeat.solvers.base import Penalty, Problem, Solution, Solver
-from quadfeat.solvers.moments import Accumulator, Moments, rows_per_block
-from quadfeat.solvers.posterior import AlphaPath, Posterior, RidgeProblem, Spectral
+from quadfeat.solvers.moments import Moments
+from quadfeat.solvers.posterior import Posterior, Spectral
+from quadfeat.solvers.problems import AlphaPath, RidgeProblem
 from quadfeat.solvers.summaries import Summary
 
 GRAM_DTYPES = ("float32", "float64")

@@ -1,7 +1,8 @@
-"""What all figures have in common: ink that suits the page, axes, legends, files."""
+"""Shared parts of all figures: colors that suit the page, axes, legends, file formats."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ Draw = Callable[[pd.DataFrame, Theme], Figure]
 
 @contextmanager
 def theme(name: Theme) -> Iterator[None]:
-    """Draw on a background that is not drawn, in ink that can be read on it."""
+    """Draw on a transparent background, in colors that can be read on a light or a dark page."""
     settings: Any = {
         "font.size": 10,
         "text.color": INK[name],
@@ -40,21 +41,20 @@ def theme(name: Theme) -> Iterator[None]:
         "figure.facecolor": "none",
         "savefig.facecolor": "none",
         "legend.frameon": False,
-        "svg.hashsalt": "quadfeat",
     }
     with mpl.rc_context(settings):
         yield
 
 
 def log_axis(axis: Any, subs: Sequence[float] = (1, 2, 5)) -> None:
-    """Label a logarithmic axis by plain numbers, few enough to read."""
+    """Label a logarithmic axis with plain numbers, few enough to read."""
     axis.set_major_locator(LogLocator(subs=subs, numticks=8))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
 def finish(figure: Figure) -> Figure:
-    """Put one legend of all that is drawn on top."""
+    """Put one legend for all axes on top."""
     handles: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -69,13 +69,14 @@ def render(figure: Figure, kind: str) -> bytes:
     """Return a figure as a file of this kind."""
     file = BytesIO()
     metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
-    figure.savefig(file, format=kind, dpi=150, metadata=metadata)
+    with mpl.rc_context({"svg.hashsalt": "quadfeat"}):  # the same figure gives the same bytes
+        figure.savefig(file, format=kind, dpi=150, metadata=metadata)
     return file.getvalue()
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of a report and what it is drawn from."""
+    """A figure of a report, and the table that it shows."""
 
     name: str
     title: str
@@ -85,7 +86,7 @@ class Picture:
     _drawn: dict[Theme, Figure] = field(default_factory=dict)
 
     def figure(self, theme: Theme) -> Figure:
-        """Return the figure, drawn when first asked for."""
+        """Return the figure, drawn on the first call."""
         if theme not in self._drawn:
             self._drawn[theme] = self.draw(self.table, theme)
         return self._drawn[theme]
@@ -93,3 +94,7 @@ class Picture:
     def render(self, theme: Theme, kind: str) -> bytes:
         """Return the figure as a file."""
         return render(self.figure(theme), kind)
+
+    def data_uri(self, theme: Theme) -> str:
+        """Return the figure as an address that holds it, so that a page needs no other file."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.render(theme, "svg")).decode()

@@ -1,4 +1,4 @@
-"""What a command says when it cannot go on."""
+"""Errors that a command prints on one line."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class CommandError(ValueError):
         super().__init__(printable(message))
 
 
-def one_line_of(error: Exception) -> str:
-    """Return what an error of another library says, on one line that is not too long."""
+def one_line_of(error: BaseException) -> str:
+    """Return the message of another library's error on one line, shortened if it is long."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 200 else f"{text[:200]} ..."
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> list[str]:
-    """Return names in the spelling of ``known``, each once, or suggest what is near."""
+    """Return names as ``known`` spells them, each once; suggest a near one for an unknown name."""
     spelling = {name.lower(): name for name in known}
     names = []
     for name in given:

@@ -1,4 +1,4 @@
-"""Files of reports."""
+"""Write the files of reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Make a folder and those above it; return the new ones, the deepest first."""
+    """Create a folder and its parents; return the new ones, the deepest first."""
     if "\0" in str(folder):
         raise CommandError(
             f"cannot write to {str(folder)!r}: a path cannot hold a NUL character; remove it."
@@ -68,14 +68,14 @@ def check_writable(folder: Path, names: Iterable[str]) -> None:
 
 
 def write_all(folder: Path, files: Mapping[str, Callable[[], bytes]]) -> list[str]:
-    """Write files, each even if others fail, and return what went wrong.
+    """Write files, each one even if others fail, and return the problems.
 
     Parameters
     ----------
     folder : Path
         Where they go.
     files : mapping of str to callable
-        The content of a file by its name, made when its turn comes.
+        Functions that return the content of a file, by its name; each is called once.
 
     Returns
     -------

@@ -1,104 +1,84 @@
-"""One self-contained page of sections, figures and tables that can be sorted."""
+"""Render a report as one self-contained HTML page.
+
+The templates of this folder hold the frame of a page (``page.html``) and its parts
+(``parts.html``); each command has a ``templates/report.html`` that extends the frame.
+"""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
-from html import escape
-from importlib.resources import files
+from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from quadfeat.apps.reporting.drawing import Picture
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
-def build(title: str, heading: str, introduction: str, sections: Sequence[str]) -> str:
-    """Return the page. ``introduction`` and ``sections`` are HTML, the rest plain text."""
-    return _asset("page.html").format(
-        title=escape(title),
-        heading=escape(heading),
-        introduction=introduction,
-        style=_asset("page.css"),
-        script=_asset("page.js"),
-        body="\n".join(sections),
-    )
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table: its text, and its number in full if it has one to sort by."""
+
+    text: str
+    number: str | None = None
 
 
-def _asset(name: str) -> str:
-    return files("quadfeat.apps.reporting").joinpath(name).read_text(encoding="utf-8")
+@dataclass(frozen=True)
+class Table:
+    """A table as a page shows it."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
 
 
-def section(title: str, content: str) -> str:
-    """Return a section; ``content`` is HTML."""
-    return f"<section><h2>{escape(title)}</h2>\n{content}</section>"
+def table(frame: pd.DataFrame, formats: Mapping[str, str] = MappingProxyType({})) -> Table:
+    """Return a table for a page. Numbers have three digits unless ``formats`` names the column.
 
-
-def summary(lines: Sequence[str]) -> str:
-    """Return what stands on top: what was found, a line of HTML each."""
-    items = "".join(f"<li>{line}</li>" for line in lines)
-    return f"<section class='summary'><h2>In short</h2><ul>{items}</ul></section>"
-
-
-def figure(picture: Picture, command: str) -> str:
-    """Return a section with a figure, in the ink of the reader's choice of light or dark."""
-    light, dark = (
-        "data:image/svg+xml;base64," + base64.b64encode(picture.render(theme, "svg")).decode()
-        for theme in ("light", "dark")
-    )
-    return (
-        f"<section><h2>{escape(picture.title)}</h2>\n<figure><div class='scroll'><picture>"
-        f"<source media='screen and (prefers-color-scheme: dark)' srcset='{dark}'>"
-        f"<img class='plot' src='{light}' alt='{escape(picture.caption, quote=True)}'>"
-        "</picture></div>"
-        f"<figcaption>{escape(picture.caption)} Get it again by <code>{escape(command)}</code>; "
-        f"rows: <code>{picture.name}.csv</code>; figure: <code>{picture.name}.png</code>, "
-        "<code>.svg</code>, <code>.pdf</code>.</figcaption></figure></section>"
-    )
-
-
-def code(text: str) -> str:
-    """Return lines of code with a button that copies them."""
-    return (
-        "<div class='code'><button class='copy'>Copy</button>"
-        f"<pre><code>{escape(text)}</code></pre></div>"
-    )
-
-
-def provenance(about: dict[str, Any]) -> str:
-    """Return what ran where, a row for each."""
-    rows = "".join(
-        f"<tr><th scope='row'>{escape(str(key))}</th><td>{escape(str(value))}</td></tr>"
-        for key, value in about.items()
-    )
-    return f"<div class='scroll'><table>{rows}</table></div>"
-
-
-def table(frame: pd.DataFrame, formats: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return a table that the reader can sort by a click on a column's head.
-
-    Numbers have three digits in columns whose format is not given.
+    Examples
+    --------
+    >>> shown = table(pd.DataFrame({"name": ["<b>"], "error": [1 / 3]}))
+    >>> shown.columns
+    ['name', 'error']
+    >>> shown.rows[0]
+    [Cell(text='<b>', number=None), Cell(text='0.333', number='0.3333333333333333')]
     """
-    forms = [formats.get(str(name), ".3g") for name in frame.columns]
-    head = "".join(
-        f"<th scope='col' aria-sort='none'><button>{escape(str(name))}</button></th>"
-        for name in frame.columns
-    )
-    body = "".join(
-        "<tr>" + "".join(map(_entry, row, forms)) + "</tr>" for row in frame.itertuples(index=False)
-    )
-    return (
-        "<div class='scroll'><table class='sortable'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    columns = [str(name) for name in frame.columns]
+    forms = [formats.get(name, ".3g") for name in columns]
+    rows = [list(map(_cell, row, forms)) for row in frame.itertuples(index=False)]
+    return Table(columns, rows)
 
 
-def _entry(value: Any, form: str) -> str:
+def _cell(value: Any, form: str) -> Cell:
     if isinstance(value, (float, np.floating)):
         text = "" if np.isnan(value) else format(value, form)
-        return f"<td class='number' data-value='{value!r}'>{text}</td>"
+        return Cell(text, repr(float(value)))
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return f"<td class='number' data-value='{value}'>{value}</td>"
-    return f"<td>{escape(str(value))}</td>"
+        return Cell(str(value), str(value))
+    return Cell(str(value))
+
+
+def render(package: str, **context: Any) -> str:
+    """Return the page that ``templates/report.html`` of a package describes.
+
+    Every value of the context is escaped; only the templates write HTML.
+    """
+    return _environment(package).get_template("report.html").render(context)
+
+
+@cache
+def _environment(package: str) -> Environment:
+    # Imported here because most commands write no page.
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("quadfeat.apps.reporting")]),
+        autoescape=True,
+        undefined=StrictUndefined,  # a misspelled name is an error, not an empty string
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

@@ -1,4 +1,9 @@
-"""Work shared out to processes that neither outlive the command nor take it down with them."""
+"""Share work out to processes that neither outlive the command nor take it down with them.
+
+``concurrent.futures`` starts and feeds the processes. Our own code starts a new pool after a
+process has died, keeps Ctrl-C away from the workers, and ends them when the command is killed. We
+do not use pebble: its workers go on for the rest of their task after the command was killed.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +28,10 @@ def run_in_processes(
     jobs: int,
     died: Callable[[Item], Result],
 ) -> Iterator[Result]:
-    """Yield results as they come; a process that dies costs only the items it was running.
+    """Yield results as they come; a process that dies costs only the items that were running.
 
-    What those are worth says ``died``. A caller that is interrupted does not wait for what runs.
-    ``work`` is sent to each process once, so it may carry data.
+    The result of such an item is ``died(item)``. A caller that is interrupted does not wait for
+    running items. ``work`` is sent to each process once, so it may carry data.
     """
     waiting = iter(items)
     others = active_children()
@@ -58,7 +63,7 @@ def run_in_processes(
 
 
 def _submit(pool: ProcessPoolExecutor, item: Any) -> Future[Any]:
-    """Submit an item; a process that this starts is born deaf to Ctrl-C."""
+    """Submit an item; block Ctrl-C in a process that this starts, until it can ignore it."""
     if not hasattr(signal, "pthread_sigmask"):
         return pool.submit(_do, item)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -76,7 +81,7 @@ def _do(item: Any) -> Any:
 
 
 def _serve_parent(work: Callable[[Any], Any]) -> None:
-    """Leave Ctrl-C to the process that started this one, and end when that is gone."""
+    """Leave Ctrl-C to the parent process, and exit when the parent is gone."""
     global _work
     _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)

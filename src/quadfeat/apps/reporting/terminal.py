@@ -1,4 +1,4 @@
-"""What commands print: tables, bars and where things were written."""
+"""Tables and progress bars for a terminal."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     TextColumn,
@@ -25,7 +26,7 @@ console = Console()
 
 
 def progress_bar() -> Progress:
-    """Return a bar that counts what is done and guesses how long the rest takes."""
+    """Return a bar that counts finished items and estimates the remaining time."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -36,10 +37,49 @@ def progress_bar() -> Progress:
     )
 
 
+class DownloadBar:
+    """A bar of the bytes that have come, with the methods that pooch calls."""
+
+    def __init__(self, name: str) -> None:
+        self._progress = Progress(
+            TextColumn(name), BarColumn(), DownloadColumn(), console=console, transient=True
+        )
+        self._task = self._progress.add_task("", total=None)
+        self._total = 0
+
+    def __enter__(self) -> DownloadBar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()
+
+    @property
+    def total(self) -> int:
+        """How many bytes there are; 0 if the server does not say."""
+        return self._total
+
+    @total.setter
+    def total(self, n: int) -> None:
+        self._total = n
+        self._progress.update(self._task, completed=0, total=n or None)
+
+    def update(self, n: int) -> None:
+        """Advance by ``n`` bytes."""
+        self._progress.advance(self._task, n)
+
+    def reset(self) -> None:
+        """Go back to the start."""
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        """Do nothing: the bar ends with its block, after the last of several files."""
+
+
 def print_table(
     title: str, frame: pd.DataFrame, formats: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Print a table, with numbers of three digits in columns whose format is not given."""
+    """Print a table. Numbers have three digits unless ``formats`` names the column."""
     table = Table(title=title, title_justify="left")
     for name in frame.columns:
         table.add_column(str(name))
@@ -60,7 +100,7 @@ def _text(value: object, form: str) -> str:
 
 
 def check_jobs(jobs: int) -> int:
-    """Return the number of processes that ``--jobs`` stands for."""
+    """Return the number of processes that ``--jobs`` asks for."""
     if jobs == 0 or jobs < -1:
         raise CommandError(f"--jobs {jobs} is not valid: give a positive number, or -1.")
     return jobs if jobs > 0 else os.cpu_count() or 1

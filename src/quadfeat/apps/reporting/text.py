@@ -1,4 +1,4 @@
-"""Text that any terminal can print and any file can hold."""
+"""Strings that any terminal can print and any file can hold."""
 
 from __future__ import annotations
 

@@ -10,12 +10,17 @@ from typing import Annotated
 
 import pandas as pd
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
 from quadfeat.apps.reporting.errors import check_names
 from quadfeat.apps.reporting.machine import command_line
-from quadfeat.apps.reporting.terminal import check_jobs, console, print_table, progress_bar
+from quadfeat.apps.reporting.terminal import (
+    DownloadBar,
+    check_jobs,
+    console,
+    print_table,
+    progress_bar,
+)
 from quadfeat.apps.study import data, digest, fetch, report, runner, summary
 from quadfeat.apps.study.errors import StudyError
 from quadfeat.apps.study.experiments import EXPERIMENTS, FULL, QUICK, Cell
@@ -152,16 +157,8 @@ def fetch_data(name: Annotated[str, typer.Argument(help="A data set, or all.")])
         if entry.source is None:
             console.print(f"{entry.name} comes with scikit-learn")
             continue
-        with Progress(
-            TextColumn(entry.name), BarColumn(), DownloadColumn(), console=console, transient=True
-        ) as progress:
-            bar = progress.add_task("", total=None)
-            path = fetch.fetch(
-                entry.name,
-                entry.source,
-                entry.shape,
-                lambda done, total: progress.update(bar, completed=done, total=total),  # noqa: B023
-            )
+        with DownloadBar(entry.name) as bar:
+            path = fetch.fetch(entry.name, entry.source, entry.shape, bar)
         console.print(f"{entry.name}: {path}", markup=False, soft_wrap=True)
 
 

@@ -246,9 +246,9 @@ def read_archive(path: Path) -> tuple[Float64Array, Array]:
             if missing:
                 raise StudyError(f"{path} has no array '{missing[0]}': save it by numpy.savez.")
             X, y = archive["X"], archive["y"]
+    except StudyError:  # a ValueError that says it all
+        raise
     except (OSError, zipfile.BadZipFile, ValueError, EOFError) as error:
-        if isinstance(error, StudyError):
-            raise
         raise StudyError(f"{path} cannot be read: {error}") from error
     if X.ndim != 2 or X.shape[1] == 0 or X.dtype.kind not in "fiub":
         raise StudyError(f"{path}: X is not a matrix of numbers (shape {X.shape}, {X.dtype}).")

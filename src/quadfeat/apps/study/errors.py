@@ -1,4 +1,4 @@
-"""What a study says when it cannot go on."""
+"""Errors that a study prints on one line."""
 
 from __future__ import annotations
 

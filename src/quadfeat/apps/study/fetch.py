@@ -1,13 +1,21 @@
-"""Get the paper's data sets from where they are published, once, whole and unchanged."""
+"""Fetch the paper's data sets from where they are published, once, whole and unchanged.
+
+pooch downloads: to a temporary file that takes its name only when its checksum is right. Our own
+code remains for what pooch does not do:
+
+- A cached file whose checksum has changed is an error. pooch would replace it silently.
+- Errors name the file to provide by hand when there is no network.
+- Archives are unpacked in memory. pooch's processors write files beside the cached ones.
+- ``cache_folder`` stays in ``~/.cache`` on every platform, where earlier versions kept data.
+"""
 
 from __future__ import annotations
 
 import bz2
-import hashlib
 import io
+import logging
 import os
 import shutil
-import urllib.request
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -20,20 +28,33 @@ import numpy as np
 from sklearn.datasets import fetch_openml, load_svmlight_files
 
 from quadfeat._utils.validation import Array
+from quadfeat.apps.reporting.errors import one_line_of
 from quadfeat.apps.study.errors import StudyError
 from quadfeat.io.files import atomic_write
 
 CHUNK = 1 << 16
 TIMEOUT = 60.0  # seconds without a byte
 
-# Called with the bytes that have come and those there are, if known.
-Progress = Callable[[int, int | None], None]
+
+class Progress(Protocol):
+    """A progress bar, as pooch drives one."""
+
+    total: int
+
+    def update(self, n: int) -> object:
+        """Advance by ``n`` bytes."""
+
+    def reset(self) -> object:
+        """Go back to the start."""
+
+    def close(self) -> object:
+        """Finish."""
 
 
 class Source(Protocol):
     """Where a data set comes from."""
 
-    def get(self, folder: Path, progress: Progress) -> tuple[Array, Array]:
+    def get(self, folder: Path, progress: Progress | None) -> tuple[Array, Array]:
         """Return rows and targets, keeping what is downloaded in ``folder``."""
 
     def describe(self) -> str:
@@ -58,7 +79,7 @@ class OpenML:
 
     data_id: int
 
-    def get(self, folder: Path, progress: Progress) -> tuple[Array, Array]:
+    def get(self, folder: Path, progress: Progress | None) -> tuple[Array, Array]:
         """Return rows and targets."""
         bunch = fetch_openml(data_id=self.data_id, data_home=str(folder), as_frame=False)
         return np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target)
@@ -87,16 +108,17 @@ class Files:
     parse: Callable[[list[bytes]], tuple[Array, Array]]
     sha256: tuple[str, ...] = ()
 
-    def get(self, folder: Path, progress: Progress) -> tuple[Array, Array]:
+    def get(self, folder: Path, progress: Progress | None) -> tuple[Array, Array]:
         """Return rows and targets."""
         contents = []
         for k, url in enumerate(self.urls):
             path = folder / url.rpartition("/")[2]
             expected = self.sha256[k] if self.sha256 else None
-            if not path.exists():
+            if path.exists():
+                check_digest(path, expected)
+            else:
                 download(url, path, expected, progress)
             contents.append(path.read_bytes())
-            check_digest(path, contents[-1], expected)
         return self.parse(contents)
 
     def describe(self) -> str:
@@ -112,7 +134,7 @@ class Files:
 
 
 def fetch(
-    name: str, source: Source, shape: tuple[int, int], progress: Progress = lambda done, all_: None
+    name: str, source: Source, shape: tuple[int, int], progress: Progress | None = None
 ) -> Path:
     """Fetch a data set into the cache, unless it is there, and return its archive."""
     folder = cache_folder()
@@ -132,8 +154,8 @@ def fetch(
         raise
     except (OSError, HTTPException) as error:
         raise StudyError(
-            f"cannot fetch '{name}' from {source.describe()} ({error}): are you offline? If so, "
-            + by_hand
+            f"cannot fetch '{name}' from {source.describe()} ({one_line_of(error)}): are you "
+            f"offline? If so, {by_hand}"
         ) from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         source.forget(folder)
@@ -151,32 +173,41 @@ def fetch(
     return archive
 
 
-def download(url: str, path: Path, sha256: str | None, progress: Progress) -> None:
-    """Write what a URL gives to a file, which appears only when it is whole and as expected."""
-    digest = hashlib.sha256()
-    with urllib.request.urlopen(url, timeout=TIMEOUT) as response, atomic_write(path) as file:
-        length = response.headers.get("Content-Length")
-        expected = int(length) if length else None
-        done = 0
-        while chunk := response.read(CHUNK):
-            file.write(chunk)
-            digest.update(chunk)
-            done += len(chunk)
-            progress(done, expected)
-        if expected is not None and done != expected:
-            raise OSError(f"the transfer broke off after {done} of {expected} bytes")
-        if sha256 is not None and digest.hexdigest() != sha256:
-            raise StudyError(
-                f"{url} has the checksum {digest.hexdigest()}, not {sha256}: it is not the file "
-                "that is known; nothing was kept."
-            )
+def download(url: str, path: Path, sha256: str | None, progress: Progress | None) -> None:
+    """Download a file, which appears only when it is whole and has the expected checksum."""
+    import pooch  # here because most commands download nothing
+
+    pooch.get_logger().setLevel(logging.WARNING)  # the progress bar says it already
+    downloader = pooch.HTTPDownloader(
+        progressbar=progress or False,
+        chunk_size=CHUNK,
+        timeout=TIMEOUT,
+        headers={"Accept-Encoding": "identity"},  # the bytes as they are published
+    )
+    try:
+        pooch.retrieve(url, sha256, fname=path.name, path=path.parent, downloader=downloader)
+    except OSError as error:  # first, because some errors of requests are ValueErrors, too
+        raise OSError(one_line_of(_first_cause(error))) from error
+    except ValueError as error:
+        raise StudyError(
+            f"{url} does not have the checksum that is known, so nothing was kept: {error}"
+        ) from error
     with atomic_write(_digest_path(path)) as file:
-        file.write(digest.hexdigest().encode())
+        file.write(pooch.file_hash(str(path)).encode())
 
 
-def check_digest(path: Path, content: bytes, sha256: str | None) -> None:
-    """Refuse a file that is not what was fetched, or not what is known."""
-    found = hashlib.sha256(content).hexdigest()
+def _first_cause(error: BaseException) -> BaseException:
+    """Return where a chain of errors began; requests wraps "connection refused" three times."""
+    while before := error.__cause__ or error.__context__:
+        error = before
+    return error
+
+
+def check_digest(path: Path, sha256: str | None) -> None:
+    """Reject a file that is not what was fetched, or not what is known."""
+    import pooch
+
+    found = pooch.file_hash(str(path))
     kept = _digest_path(path)
     expected = sha256 or (kept.read_text() if kept.exists() else found)
     if found != expected:

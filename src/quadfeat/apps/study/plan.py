@@ -1,4 +1,4 @@
-"""Which cells a study has."""
+"""Choose the cells of a study."""
 
 from __future__ import annotations
 

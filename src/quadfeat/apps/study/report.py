@@ -1,9 +1,11 @@
-"""One self-contained page: what was found, the figures, the tables, and how to get them again."""
+"""The page of a study: what was found, the figures, the tables, and how to get them again.
+
+This module gathers the facts; ``templates/report.html`` words them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -16,14 +18,7 @@ from quadfeat.apps.study.experiments import HEADLINE
 from quadfeat.apps.study.methods import KERNELS, METHODS, RBF_SAMPLER
 from quadfeat.apps.study.runner import Outcome
 
-TITLE = "quadfeat: the study"
-HEADING = "Quadrature-based features, studied again"
-INTRODUCTION = (
-    "The experiments of <cite>Quadrature-based features for kernel approximation</cite> "
-    "(Munkhoeva, Kapushev,\nBurnaev, Oseledets, 2018), run by quadfeat on this machine."
-)
-
-TIE = 1.02  # ratio of errors below which the first has not really won
+TIE_PERCENT = 2  # errors that differ by less are a tie
 
 
 def pictures(tables: dict[str, pd.DataFrame]) -> list[Picture]:
@@ -70,108 +65,105 @@ def pictures(tables: dict[str, pd.DataFrame]) -> list[Picture]:
 def build(outcomes: Sequence[Outcome], drawn: Sequence[Picture], about: dict[str, Any]) -> str:
     """Return the page."""
     by_name = {picture.name: picture.table for picture in drawn}
-    body = [_headlines(by_name, outcomes)]
-    body += [page.figure(picture, about["command"]) for picture in drawn]
-    if "kernel-error" in by_name:
-        body += _kernel_error_tables(by_name["kernel-error"])
-    if "accuracy" in by_name:
-        best = page.table(summary.best_scores(by_name["accuracy"]))
-        body.append(page.section("The best map against the exact machine", best))
-        note = "<p>Converged is the share of machines that met their tolerance.</p>"
-        body.append(page.section("Accuracy, cell by cell", note + page.table(by_name["accuracy"])))
-    if "walltime" in by_name:
-        body.append(
-            page.section("Complexity, claimed and measured", _complexity(by_name["walltime"]))
-        )
-    body.append(page.section("The methods", page.table(_methods())))
-    body.append(page.section("What was not run, and why", _left_out(outcomes)))
-    body.append(page.section("Where this ran, and how to run it again", page.provenance(about)))
-    return page.build(TITLE, HEADING, INTRODUCTION, body)
-
-
-def _headlines(tables: dict[str, pd.DataFrame], outcomes: Sequence[Outcome]) -> str:
-    """Return the summary on top."""
-    lines = []
-    if "kernel-error" in tables:
-        table = tables["kernel-error"]
-        known = summary.agreement(table)
-        ours = known[known["method"] == HEADLINE]
-        if len(ours):
-            agree, of = int(ours["agree"].iloc[0]), int(ours["of"].iloc[0])
-            lines.append(
-                f"Of the {of} errors that the authors published for their method and that were run "
-                f"here, <b>{agree} agree</b> within three combined standard errors."
-            )
-        best = summary.winners(table)
-        for kernel, part in best.groupby("kernel", sort=False) if len(best) else ():
-            counts = part["best"].value_counts()
-            who = ", ".join(f"{escape(str(name))} ({count})" for name, count in counts.items())
-            factor = np.exp(np.log(part["G / best"].dropna()).mean())
-            ties = int((part["second / best"] < TIE).sum())
-            who += f"; {ties} of these are ties within 2 %" if ties else ""
-            versus = f" Plain random features have {factor:.1f} times the best error."
-            lines.append(
-                f"<b>{escape(KERNELS[str(kernel)])} kernel</b>: smallest error, by data sets out "
-                f"of {len(part)}: {who}.{versus if np.isfinite(factor) else ''}"
-            )
-    if "accuracy" in tables:
-        best = summary.best_scores(tables["accuracy"])
-        gap = (best["exact"] - best["score"]).median()
-        lines.append(
-            f"<b>Accuracy</b>: the best map's score is {gap:.3f} below the exact kernel machine's "
-            f"in median over {len(best)} pairs of data set and kernel (negative: above; the exact "
-            "one sees a subsample)."
-        )
-    if "walltime" in tables:
-        times = tables["walltime"]
-        widest = times[times["d"] == times["d"].max()].set_index("method")["seconds"]
-        if {"B-map", RBF_SAMPLER} <= set(widest.index):
-            ratio = widest[RBF_SAMPLER] / widest["B-map"]
-            lines.append(
-                f"At d = {times['d'].max()} scikit-learn's RBFSampler takes {ratio:.1f} times as "
-                "long as the paper's map, on one thread."
-            )
-    failed = sum(outcome.failed is not None for outcome in outcomes)
-    if failed:
-        lines.append(f"<b>{failed} cell(s) failed</b>: see the list below.")
-    if not lines:
-        lines.append("Too few methods were run to compare them: see the tables.")
-    return page.summary(lines)
-
-
-def _kernel_error_tables(table: pd.DataFrame) -> list[str]:
-    parts = []
-    best = summary.winners(table)
-    if len(best):
-        text = "<p>Errors at equal n, in geometric mean over the n that all methods ran.</p>"
-        parts.append(page.section("Who wins where", text + page.table(best)))
-    known = table[table["published"].notna()]
-    if len(known):
-        text = f"<p>Published: {escape(summary.CITATION)}. A cell agrees within three combined "
-        text += "standard errors: ours (widened where draws are few), theirs, and the spread over "
-        text += "the choice of rows, which the authors drew once.</p>"
-        said = "".join(f"<li>{escape(remark)}</li>" for remark in summary.remarks(table))
-        text += page.table(summary.agreement(table)) + f"<ul>{said}</ul>"
-        parts.append(page.section("Agreement with the published errors", text))
-        columns = ["dataset", "kernel", "method", "n", "mean", "se", "sd_maps", "sd_rows"]
-        columns += ["published", "z", "verdict"]
-        parts.append(
-            page.section("Ours and the published, cell by cell", page.table(known[columns]))
-        )
-    columns = ["dataset", "kernel", "method", "n", "mean", "low", "high", "sd_maps", "sd_rows"]
-    parts.append(
-        page.section("Error of the kernel, cell by cell", page.table(table[[*columns, "runs"]]))
+    errors = by_name.get("kernel-error")
+    scores = by_name.get("accuracy")
+    times = by_name.get("walltime")
+    frames = {
+        **_kernel_error_tables(errors),
+        "best_scores": None if scores is None else summary.best_scores(scores),
+        "accuracies": scores,
+        "complexity": None if times is None else _complexity(times),
+        "methods": _methods(),
+        "left_out": _left_out(outcomes),
+    }
+    return page.render(
+        __package__,
+        agreement=None if errors is None else _agreement(errors),
+        winners=[] if errors is None else _winners(errors),
+        tie_percent=TIE_PERCENT,
+        accuracy=None if scores is None else _accuracy(scores),
+        speed=None if times is None else _speed(times),
+        n_failed=sum(outcome.failed is not None for outcome in outcomes),
+        pictures=drawn,
+        tables={
+            name: None if frame is None else page.table(frame) for name, frame in frames.items()
+        },
+        citation=summary.CITATION,
+        remarks=[] if errors is None else summary.remarks(errors),
+        about=about,
     )
-    return parts
 
 
-def _complexity(rows: pd.DataFrame) -> str:
-    measured = summary.exponents(rows)
+def _agreement(errors: pd.DataFrame) -> dict[str, int] | None:
+    """Return how many of the errors published for the paper's method ours agree with."""
+    known = summary.agreement(errors)
+    ours = known[known["method"] == HEADLINE]
+    if ours.empty:
+        return None
+    return {"agree": int(ours["agree"].iloc[0]), "of": int(ours["of"].iloc[0])}
+
+
+def _winners(errors: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return for each kernel which methods have the smallest error, and on how many data sets."""
+    best = summary.winners(errors)
+    if best.empty:
+        return []
+    found = []
+    for kernel, part in best.groupby("kernel", sort=False):
+        plain = np.exp(np.log(part["G / best"].dropna()).mean())
+        found.append(
+            {
+                "kernel": KERNELS[str(kernel)],
+                "datasets": len(part),
+                "counts": part["best"].value_counts().to_dict(),
+                "ties": int((part["second / best"] < 1 + TIE_PERCENT / 100).sum()),
+                "plain": plain if np.isfinite(plain) else None,
+            }
+        )
+    return found
+
+
+def _accuracy(scores: pd.DataFrame) -> dict[str, Any]:
+    """Return how far the best map is below the exact machine."""
+    best = summary.best_scores(scores)
+    return {"gap": (best["exact"] - best["score"]).median(), "pairs": len(best)}
+
+
+def _speed(times: pd.DataFrame) -> dict[str, Any] | None:
+    """Return how the time of scikit-learn's map compares with that of the paper's."""
+    d = times["d"].max()
+    widest = times[times["d"] == d].set_index("method")["seconds"]
+    if not {"B-map", RBF_SAMPLER} <= set(widest.index):
+        return None
+    return {"d": d, "ratio": widest[RBF_SAMPLER] / widest["B-map"]}
+
+
+def _kernel_error_tables(errors: pd.DataFrame | None) -> dict[str, pd.DataFrame | None]:
+    """Return the tables of kernel errors; None for those without rows."""
+    names = ("winners", "agreement", "published", "kernel_errors")
+    tables: dict[str, pd.DataFrame | None] = dict.fromkeys(names)
+    if errors is None:
+        return tables
+    keys = ["dataset", "kernel", "method", "n", "mean"]
+    best = summary.winners(errors)
+    if len(best):
+        tables["winners"] = best
+    known = errors[errors["published"].notna()]
+    if len(known):
+        tables["agreement"] = summary.agreement(errors)
+        columns = [*keys, "se", "sd_maps", "sd_rows", "published", "z", "verdict"]
+        tables["published"] = known[columns]
+    tables["kernel_errors"] = errors[[*keys, "low", "high", "sd_maps", "sd_rows", "runs"]]
+    return tables
+
+
+def _complexity(times: pd.DataFrame) -> pd.DataFrame:
+    measured = summary.exponents(times)
     claimed = [
         (METHODS[name].time, METHODS[name].space) if name in METHODS else ("d^2", "d^2")
         for name in measured["method"]
     ]
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "method": measured["method"],
             "time, claimed": [time for time, _ in claimed],
@@ -182,9 +174,6 @@ def _complexity(rows: pd.DataFrame) -> str:
             "d to": measured["to"],
         }
     )
-    text = "<p>For 4 (d + 1) features of one row; fitted to the widths given. Random features are "
-    text += "bound by memory, not arithmetic, where their matrix leaves the caches.</p>"
-    return text + page.table(table)
 
 
 def _methods() -> pd.DataFrame:
@@ -197,7 +186,8 @@ def _methods() -> pd.DataFrame:
     )
 
 
-def _left_out(outcomes: Sequence[Outcome]) -> str:
+def _left_out(outcomes: Sequence[Outcome]) -> pd.DataFrame | None:
+    """Return the cells that were skipped or failed, and why."""
     rows = [
         {
             "experiment": outcome.cell.experiment,
@@ -211,8 +201,8 @@ def _left_out(outcomes: Sequence[Outcome]) -> str:
         if outcome.failed or outcome.skipped
     ]
     if not rows:
-        return "<p>Everything was run.</p>"
+        return None
     table = pd.DataFrame(rows)
     keys = ["experiment", "data set", "kernel", "method", "reason"]
     grouped = table.groupby(keys, sort=False)["n"].apply(lambda n: ", ".join(map(str, n)))
-    return page.table(grouped.reset_index())
+    return grouped.reset_index()

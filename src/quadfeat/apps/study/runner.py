@@ -1,4 +1,4 @@
-"""Run cells, keep every finished one at once, and go on where an earlier run was stopped."""
+"""Run cells, save each as soon as it is finished, and continue an earlier run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from quadfeat.io.files import atomic_write
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a cell: rows, or a reason why there are none."""
+    """The result of a cell: rows, or the reason why there are none."""
 
     cell: Cell
     rows: list[Row] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Store:
         return self.cells / cell.experiment / f"{name}.json"
 
     def load(self, cell: Cell) -> Outcome | None:
-        """Return a finished cell, if it is here and its data set has not changed since."""
+        """Return a finished cell, if it was saved and its dataset has not changed since."""
         try:
             content = json.loads(self._path(cell).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -92,7 +92,7 @@ class Store:
         return "" if cell.experiment == "walltime" else signature(cell.dataset, self.data_dir)
 
     def save(self, outcome: Outcome) -> None:
-        """Keep a finished cell. One that failed is tried again by the next run."""
+        """Save a finished cell. The next run tries a failed one again."""
         if outcome.failed is None:
             content = {
                 "rows": outcome.rows,
@@ -112,7 +112,7 @@ class Store:
 
 
 def run(cells: Sequence[Cell], effort: Effort, store: Store, jobs: int) -> Iterator[Outcome]:
-    """Yield what becomes of the cells as they finish, those of an earlier run first."""
+    """Yield outcomes as cells finish, those of an earlier run first."""
     missing = []
     for cell in cells:
         outcome = store.load(cell)
@@ -138,7 +138,7 @@ def run(cells: Sequence[Cell], effort: Effort, store: Store, jobs: int) -> Itera
 
 
 def _run_in_processes(cells: Sequence[Cell], effort: Effort, jobs: int) -> Iterator[Outcome]:
-    """Yield outcomes from worker processes; one that dies costs only the cells it was running."""
+    """Yield outcomes from worker processes; if one dies, only running cells are lost."""
     return run_in_processes(
         partial(run_cell, effort=effort),
         cells,
@@ -148,14 +148,14 @@ def _run_in_processes(cells: Sequence[Cell], effort: Effort, jobs: int) -> Itera
 
 
 def fingerprint(effort: Effort) -> str:
-    """Return what stands for all that changes a number: the effort and the program's version."""
+    """Return a hash of everything that changes a number: the effort and the version."""
     content = {key: value for key, value in asdict(effort).items() if key != "data_dir"}
     text = json.dumps([content, quadfeat.__version__], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def tables(outcomes: Sequence[Outcome]) -> dict[str, pd.DataFrame]:
-    """Return the rows of each experiment that has any, with what they ran on."""
+    """Return the rows of each experiment that has any, with the machine they ran on."""
     rows: dict[str, list[Row]] = {}
     for outcome in outcomes:
         if outcome.rows:
@@ -165,7 +165,7 @@ def tables(outcomes: Sequence[Outcome]) -> dict[str, pd.DataFrame]:
 
 
 def provenance(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """Return what the rows ran on, all of several machines, or this one if there are no rows."""
+    """Return the machines that the rows ran on, or this one if there are no rows."""
     found: dict[str, dict[str, None]] = {}
     for outcome in outcomes:
         for key, value in outcome.machine.items():

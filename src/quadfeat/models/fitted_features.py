@@ -1,0 +1,192 @@
+"""What a fitted map knows: kernel and nodes, features of rows, its error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.array_api import follows_input, to_numpy
+from quadfeat._utils.fitted import on_snapshot
+from quadfeat._utils.random import generator
+from quadfeat._utils.validation import Array
+from quadfeat.io.pickles import VersionedState
+from quadfeat.kernels import Kernel
+from quadfeat.maps import kernel_error
+from quadfeat.maps.kernel_error import KernelError
+from quadfeat.maps.quadrature import QuadratureMap
+from quadfeat.rules import Rule
+from quadfeat.rules.nodes import Nodes
+
+
+class FittedFeatures(VersionedState):
+    """The attributes of a transformer that holds a map, and what it computes beside features."""
+
+    map_: QuadratureMap
+    n_jobs: int | None
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel, with numbers as its scale."""
+        return self.map_.kernel
+
+    @property
+    def nodes_(self) -> Nodes:
+        """The drawn nodes."""
+        return self.map_.nodes
+
+    @property
+    def rule_(self) -> Rule:
+        """The rule that drew the nodes."""
+        origin = self.map_.origin
+        assert origin is not None
+        return origin.rule
+
+    @property
+    def n_components_(self) -> int:
+        """Number of columns."""
+        return self.map_.n_columns
+
+    _n_features_out = n_components_  # as scikit-learn calls it
+
+    @follows_input
+    @on_snapshot
+    def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
+        """Return the rule's estimate of the Gram matrix.
+
+        That is ``transform(X) @ transform(Y).T``, plus the constant of the origin where the rule
+        has one that is not a column (``origin="signed"``); with it the estimate is unbiased.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples_X, n_features)
+        Y : array-like or sparse matrix of shape (n_samples_Y, n_features), default=None
+            ``None`` means ``X``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples_Y)
+        """
+        left = self._features(X)
+        right = left if Y is None else self._features(Y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = left @ right.T
+        gram += self.nodes_.origin_correction(self.kernel_)
+        return check.check_range(gram, self.kernel_)
+
+    @on_snapshot
+    def kernel_error(
+        self,
+        X: Any,
+        *,
+        norm: str = "frobenius",
+        n_pairs: int | None = None,
+        confidence: float = 0.95,
+        random_state: Any = None,
+    ) -> KernelError:
+        """Estimate how far this map is from its kernel on this data.
+
+        Compares ``transform(X) @ transform(X).T`` with ``kernel_(X)`` on sampled pairs of rows,
+        pairs of a row with itself apart from the others, without forming either matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        norm : {"frobenius", "rms", "max"}, default="frobenius"
+            The Frobenius norm of the difference relative to that of the kernel matrix; the root
+            mean square of the difference; or its largest entry.
+        n_pairs : int, default=None
+            How many pairs to look at; where that is enough for all of them the result is exact. By
+            default 100,000, or fewer for a kernel that takes long to compute. Rows are drawn in
+            groups, and all pairs of a group are looked at, so that it takes the features of fewer
+            rows than pairs. Where few rows make up most of the kernel matrix (as for arc-cosine
+            kernels of rows with very different lengths) the interval is too short: give more.
+        confidence : float, default=0.95
+            Of the interval, or of the quantile that comes with ``"max"``.
+        random_state : int, numpy.random.Generator, RandomState or None, default=None
+            What draws the pairs.
+
+        Returns
+        -------
+        KernelError
+            With ``value``, ``low`` and ``high``; ``quantile`` for ``"max"``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from quadfeat import QuadratureFeatures
+        >>> X = load_digits().data
+        >>> features = QuadratureFeatures(n_components=512, random_state=0).fit(X)
+        >>> error = features.kernel_error(X, random_state=0)
+        >>> error.low < error.value < error.high < 0.1
+        True
+        """
+        X = self._validated(X)
+        assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+        return kernel_error.of_map(
+            self._threaded(),
+            X,
+            norm=norm,
+            n_pairs=kernel_error.default_pairs(self.kernel_) if n_pairs is None else n_pairs,
+            confidence=confidence,
+            rng=generator(random_state),
+        )
+
+    @on_snapshot
+    def fingerprint(self) -> str:
+        """Return a string that is the same for maps with the same features, and only for them.
+
+        Tells whether two maps, fitted in different places, are the same. Features are functions of
+        the nodes and the kernel; versions of libraries and numbers of threads have no part in it.
+
+        Examples
+        --------
+        >>> from quadfeat import QuadratureFeatures
+        >>> maps = [QuadratureFeatures(random_state=seed).fit([[0.0], [1.0]]) for seed in (1, 1, 2)]
+        >>> first, second, third = (one.fingerprint() for one in maps)
+        >>> first == second, first == third
+        (True, False)
+        """
+        check_is_fitted(self)
+        return self.map_.fingerprint()
+
+    def _threaded(self) -> QuadratureMap:
+        """Return the map with the threads that are wanted now."""
+        return self.map_.with_jobs(self.n_jobs)
+
+    def _features(self, X: Any) -> Array:
+        """Return the features as an array, whatever ``set_output`` says."""
+        return self._threaded().columns(self._validated(X))
+
+    def _validated(self, X: Any) -> Any:
+        """Return ``X`` as an array of the right width; the map sees to that it is finite."""
+        check_is_fitted(self)
+        if self._is_as_fitted(X):
+            return X
+        X = validate_data(
+            self,
+            to_numpy(X, "X"),
+            accept_sparse="csr",
+            dtype=check.FLOAT_DTYPES,
+            ensure_all_finite=False,
+            reset=False,
+        )
+        return check.without_duplicates(X)
+
+    def _is_as_fitted(self, X: Any) -> bool:
+        """Return whether ``X`` is an array of which scikit-learn would find nothing to say.
+
+        To hear so from it takes as long as a small transform.
+        """
+        return (
+            type(X) is np.ndarray
+            and X.ndim == 2
+            and X.dtype in check.FLOAT_DTYPES
+            and X.dtype.isnative
+            and X.shape[0] > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+        )

@@ -1,0 +1,88 @@
+"""The shape of the code: what is too large, what knows too much, what reaches into another folder.
+
+Which folder may import from which is a contract of its own: ``make contract``.
+"""
+
+import ast
+import inspect
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import quadfeat
+
+PACKAGE = Path(quadfeat.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+LARGEST_CLASS = 350
+LARGEST_FILE = 500
+MOST_METHODS = 20
+
+# Where classes of ours may be told apart by isinstance: by the engine, by what reads files, and by
+# the helpers that check arguments of users.
+MAY_TELL_CLASSES_APART = ("engine", "io", "_utils")
+
+
+@cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def own_classes():
+    """Return the names of all classes of the package."""
+    nodes = (node for path in SOURCES for node in ast.walk(parsed(path)))
+    return {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+
+
+def folder_of(path):
+    return path.relative_to(PACKAGE).parts[0]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_and_classes_stay_small(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LARGEST_FILE
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ClassDef):
+            lines = node.end_lineno - node.lineno + 1
+            assert lines <= LARGEST_CLASS, f"{node.name} has {lines} lines"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in quadfeat.__all__ if inspect.isclass(getattr(quadfeat, name))]
+)
+def test_estimators_have_few_methods(name):
+    # Of its own: those that it defines, properties included, beside its parameters and pickling.
+    kinds = (property, staticmethod, classmethod)
+    for kind in getattr(quadfeat, name).__mro__:
+        if kind.__module__.startswith("quadfeat"):
+            methods = [
+                method
+                for method, value in vars(kind).items()
+                if (callable(value) or isinstance(value, kinds)) and not method.startswith("__")
+            ]
+            assert len(methods) <= MOST_METHODS, f"{kind.__name__} has {methods}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_asks_for_a_class_of_ours(path):
+    if folder_of(path) in MAY_TELL_CLASSES_APART:
+        return
+    own = own_classes()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "type"):
+            asked = {getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node)}
+            assert not asked & own, f"line {node.lineno} asks for {asked & own}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_underscored_names_stay_in_their_folder(path):
+    for node in ast.walk(parsed(path)):
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("quadfeat."):
+            continue
+        folder, *modules = node.module.split(".")[1:]
+        if folder == folder_of(path):
+            continue
+        for name in (*modules, *(alias.name for alias in node.names)):
+            private = name.startswith("_") and not name.startswith("__")
+            assert not private, f"line {node.lineno} imports {name} of {folder}"
