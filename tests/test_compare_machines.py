@@ -68,13 +68,15 @@ class TestMachines:
         noise = rng.standard_normal((60, 1))
         assert machine(Z, noise, None)[0].alpha == machines.PENALTIES[-1]
 
-    def test_our_model_chooses_the_penalty_of_leave_one_out_errors(self):
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_our_model_chooses_the_penalty_of_leave_one_out_errors(self, weighted):
         rng = np.random.default_rng(0)
         X = rng.standard_t(3, (machines.SEARCH_ROWS + 500, 4))
         y = np.tanh(X[:, :1] * X[:, 1:2]) + 0.3 * rng.standard_normal((len(X), 1))
         features = QuadratureFeatures(Gaussian(0.1), n_components=128, random_state=0).fit(X)
-        ours = machines.fit_quadrature(features, X, y)
-        theirs = machines.fit_linear(features.transform, X, y)
+        weights = rng.choice([0.5, 8.0], len(X)) if weighted else None
+        ours = machines.fit_quadrature(features, X, y, weights)
+        theirs = machines.fit_linear(features.transform, X, y, weights)
         assert ours.alpha == theirs.alpha
         assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-3)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array
+from quadfeat.data.checkpoints import described
 from quadfeat.maps.base import FeatureMap
 
 # Entries of rows, or of columns made from them, that are transformed at once.
@@ -93,7 +96,24 @@ class TransformerMap(FeatureMap):
         return found
 
     def fingerprint(self) -> str:
-        return str(joblib.hash((type(self.transformer).__qualname__, self.transformer)))
+        try:
+            return str(joblib.hash((type(self.transformer).__qualname__, self.transformer)))
+        except pickle.PicklingError:  # it has a function without a name
+            parts = [described(self.transformer), *map(_code_of, _parameters_of(self.transformer))]
+            return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _parameters_of(transformer: Any) -> list[Any]:
+    """Return the values of the parameters of a transformer and its parts."""
+    if not hasattr(transformer, "get_params"):
+        return []
+    return [value for _, value in sorted(transformer.get_params(deep=True).items())]
+
+
+def _code_of(value: Any) -> str:
+    """Return the code of a function, and nothing for other values."""
+    code = getattr(value, "__code__", None)
+    return "" if code is None else f"{code.co_code.hex()} {code.co_names} {code.co_consts}"
 
 
 def fitted(transformer: Any, X: Any, y: Any = None, weights: Any = None) -> Any:

@@ -3,6 +3,7 @@
 The penalty is the best of ``PENALTIES`` by exact leave-one-out errors. That takes an
 eigendecomposition, so it is chosen on a sample of the rows; the model is then fitted to all. The
 penalty is a ratio of variances, noise to signal, which does not depend on the number of rows.
+Weights do not count in the choice: with those of rare classes it would depend on few rows.
 
 Features of rivals go to scikit-learn's ``Ridge``, which takes no longer than ``QuadratureRidge``
 with a transformer for its map, and gives the same predictions.
@@ -14,10 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn import config_context
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge, RidgeCV
-from sklearn.metrics import make_scorer, mean_squared_error
 from sklearn.model_selection import GridSearchCV, KFold
 
 from quadfeat import QuadratureFeatures, QuadratureRidge
@@ -74,8 +73,8 @@ def fit_quadrature(
     True
     """
     model = QuadratureRidge(features=features, alpha="loo", alphas=PENALTIES)
-    model.fit(*_sample(X, Y, weights))
-    if len(X) > SEARCH_ROWS:
+    model.fit(X[:SEARCH_ROWS], Y[:SEARCH_ROWS])
+    if len(X) > SEARCH_ROWS or weights is not None:
         model = QuadratureRidge(features=features, alpha=model.alpha_).fit(X, Y, weights)
     return Fit(model.alpha_, model.predict)
 
@@ -97,9 +96,9 @@ def fit_linear(
     (0.001, (100, 1))
     """
     Z = transform(X)
-    model = RidgeCV(alphas=PENALTIES).fit(*_sample(Z, Y, weights))
+    model = RidgeCV(alphas=PENALTIES).fit(Z[:SEARCH_ROWS], Y[:SEARCH_ROWS])
     alpha = float(model.alpha_)
-    if len(X) > SEARCH_ROWS:
+    if len(X) > SEARCH_ROWS or weights is not None:
         model = Ridge(alpha=alpha).fit(Z, Y, sample_weight=weights)
     return Fit(alpha, lambda rows: model.predict(transform(rows)).reshape(len(rows), -1))
 
@@ -123,24 +122,14 @@ def fit_exact(
     center = np.average(Y, axis=0, weights=weights)
     K = kernel(X)
     constant = INTERCEPT * float(K.diagonal().mean())
-    with config_context(enable_metadata_routing=True):  # weights count in errors, too
-        error = make_scorer(mean_squared_error, greater_is_better=False)
-        search = GridSearchCV(
-            KernelRidge(kernel="precomputed").set_fit_request(sample_weight=True),
-            {"alpha": PENALTIES},
-            scoring=error.set_score_request(sample_weight=True),
-            cv=KFold(min(SEARCH_FOLDS, len(X)), shuffle=True, random_state=0),
-        ).fit(K + constant, Y - center, sample_weight=weights)
-    machine = search.best_estimator_
-    return Fit(
-        float(search.best_params_["alpha"]),
-        lambda rows: machine.predict(kernel(rows, X) + constant) + center,
-    )
-
-
-def _sample(
-    X: Array, Y: Float64Array, weights: Float64Array | None
-) -> tuple[Array, Float64Array, Float64Array | None]:
-    """Return the rows on which a penalty is chosen."""
-    some = slice(SEARCH_ROWS)
-    return X[some], Y[some], None if weights is None else weights[some]
+    machine = GridSearchCV(
+        KernelRidge(kernel="precomputed"),
+        {"alpha": PENALTIES},
+        scoring="neg_mean_squared_error",
+        cv=KFold(min(SEARCH_FOLDS, len(X)), shuffle=True, random_state=0),
+    ).fit(K + constant, Y - center)
+    alpha = float(machine.best_params_["alpha"])
+    if weights is not None:
+        machine = KernelRidge(kernel="precomputed", alpha=alpha)
+        machine.fit(K + constant, Y - center, sample_weight=weights)
+    return Fit(alpha, lambda rows: machine.predict(kernel(rows, X) + constant) + center)
