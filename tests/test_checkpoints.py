@@ -25,7 +25,7 @@ from quadfeat.data.checkpoints import Checkpoint, RowHash, described
 from quadfeat.io.files import PRIVATE, atomic_write, remove_orphans
 from quadfeat.io.persistence import read_checkpoint
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
-from quadfeat.solvers.moments import rows_per_block
+from quadfeat.solvers.accumulator import rows_per_block
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((3000, 3))
