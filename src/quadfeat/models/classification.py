@@ -35,12 +35,12 @@ def can_predict_proba(model: Any) -> bool:
     solution = getattr(model, "_solution", None)
     if solution is None:
         solver = parameters.known_solver(model)
-        possible = solver is None or solver.adds_rows
+        possible, name = solver is None or solver.adds_rows, getattr(solver, "name", "auto")
     else:
-        possible = solution.has_probabilities
+        possible, name = solution.has_probabilities, solution.solver_name
     if not possible:
         raise AttributeError(
-            "probabilities need the matrix of products, which solver='cg' does not have: use "
+            f"probabilities need the matrix of products, which solver={name!r} does not have: use "
             "solver='normal'."
         )
     return True

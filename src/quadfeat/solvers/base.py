@@ -102,6 +102,8 @@ class Solution(ABC):
         How many iterations it took.
     error : float
         A bound on the error of fitted values, relative to the targets.
+    solver_name : str
+        As in messages.
     classes : array of shape (n_classes,) or None
         Of a classifier.
     """
@@ -111,6 +113,7 @@ class Solution(ABC):
     alpha: float
     n_iter: int = 1
     error: float = 0.0
+    solver_name: str = "other"
     classes: Array | None = None
 
     @property
@@ -136,9 +139,13 @@ class Solution(ABC):
     def reason_against(self, what: str) -> str:
         """Return why there is no posterior, for those who ask for something that needs it."""
         return (
-            f"{what} needs the matrix of products, which this solver does not have: use "
-            "solver='normal'."
+            f"{what} needs the matrix of products, which solver={self.solver_name!r} does not have: "
+            "use solver='normal'."
         )
+
+    def merged(self, other: Any, problem: Problem) -> Solution:
+        """Return the solution for the rows of this one and another; only with a summary."""
+        raise AttributeError(self.reason_against("merge"))
 
     @abstractmethod
     def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:

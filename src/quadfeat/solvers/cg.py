@@ -16,7 +16,7 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.rows import PerBlock, Rows
 from quadfeat.data.watch import Work
 from quadfeat.io import checks, register
-from quadfeat.solvers import conjugate
+from quadfeat.solvers import krylov
 from quadfeat.solvers.base import Problem, Solution, Solver
 from quadfeat.solvers.systems import System
 from quadfeat.solvers.targets import Outputs
@@ -56,7 +56,7 @@ class ConjugateGradients(Solver):
 
     def check_state(self, state: dict[str, Any]) -> None:
         """Raise an error if this is no state of iterations; see :class:`Solver`."""
-        checks.check_kind(state["iteration"], (conjugate.State, type(None)), "iteration")
+        checks.check_kind(state["iteration"], (krylov.State, type(None)), "iteration")
 
     def _iterate(
         self, system: System, problem: Problem, dtype: Any, work: Work
@@ -73,9 +73,9 @@ class ConjugateGradients(Solver):
         rng = np.random.default_rng(int(problem.map.fingerprint()[:16], 16))
         current = work.state["iteration"] if work.state else None
         if current is None:
-            current = conjugate.begin(equations.multiply, equations.right, alpha, precision, rng)
+            current = krylov.begin(equations.multiply, equations.right, alpha, precision, rng)
 
-        def after_step(step: conjugate.State) -> None:
+        def after_step(step: krylov.State) -> None:
             work.offer({"iteration": step})
             if work.verbose:
                 print(
@@ -83,7 +83,7 @@ class ConjugateGradients(Solver):
                     file=sys.stderr,
                 )
 
-        converged = conjugate.solve(
+        converged = krylov.solve(
             equations.multiply,
             functools.partial(system.check, equations, alpha),
             equations.right,
@@ -105,7 +105,7 @@ class ConjugateGradients(Solver):
             system.part.summary.classes,
         )
 
-    def _warn(self, current: conjugate.State, tol: float, dtype: Any) -> None:
+    def _warn(self, current: krylov.State, tol: float, dtype: Any) -> None:
         """Warn that the tolerance was not reached, and say what would help."""
         error, rounding = current.totals[-1], current.roundings[-1]
         remedy = "Give a larger max_iter, tol or alpha"
@@ -125,6 +125,8 @@ class ConjugateGradients(Solver):
 @dataclass(frozen=True)
 class IterativeSolution(Solution):
     """The coefficients that conjugate gradients have found."""
+
+    solver_name = "cg"
 
     coefficients: Float64Array
     intercept: Float64Array
@@ -152,9 +154,3 @@ class IterativeSolution(Solution):
     def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
         checks.expect(len(self.coefficients) == n_columns, "_solution is that of another map")
         return self.coefficients.shape[1]
-
-    def reason_against(self, what: str) -> str:
-        return (
-            f"{what} needs the matrix of products, which solver='cg' does not have: use "
-            "solver='normal'."
-        )
