@@ -1,7 +1,7 @@
 """Kernels by their names.
 
-A kernel of this package is also exported by ``quadfeat.kernels``, registered for files (``@register``), and
-listed in ``docs/api/kernels.md``.
+A kernel of this package is also exported by ``quadfeat.kernels``, registered for files
+(``@register``), and listed in ``docs/api/kernels.md``.
 """
 
 from __future__ import annotations

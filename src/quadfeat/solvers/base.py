@@ -139,8 +139,8 @@ class Solution(ABC):
     def reason_against(self, what: str) -> str:
         """Return why there is no posterior, for those who ask for something that needs it."""
         return (
-            f"{what} needs the matrix of products, which solver={self.solver_name!r} does not have: "
-            "use solver='normal'."
+            f"{what} needs the matrix of products, which solver={self.solver_name!r} does not "
+            "have: use solver='normal'."
         )
 
     def merged(self, other: Any, problem: Problem) -> Solution:
