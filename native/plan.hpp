@@ -7,6 +7,7 @@
 namespace quadfeat {
 
 enum class Structure { given, dense, butterfly, hadamard };
+// Another one also takes a case in columns.hpp and tile.hpp, and a name in bindings.cpp.
 enum class Phi { fourier, step, ramp, squared_ramp, identity };
 
 // Nodes of a dense matrix whose inner products are computed together, enough to hide how long an

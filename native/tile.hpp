@@ -1,6 +1,7 @@
 // One tile: as many rows as a vector has lanes, from the input to columns.
 #pragma once
 
+#include <stdexcept>
 #include <vector>
 
 #include "butterfly.hpp"
@@ -216,9 +217,9 @@ MakeTile<T, Sink> tile_maker(const Plan<T>& plan) {
             return reflected ? make_tile<T, Phi::squared_ramp, true, Sink>
                              : make_tile<T, Phi::squared_ramp, false, Sink>;
         case Phi::identity:
-            break;
+            return make_tile<T, Phi::identity, false, Sink>;
     }
-    return make_tile<T, Phi::identity, false, Sink>;
+    throw std::logic_error("tile_maker has no case for this nonlinearity");
 }
 
 }  // namespace quadfeat::QUADFEAT_ISA

@@ -611,7 +611,7 @@ def test_conjugate_gradients_that_were_killed_before_the_first_step(tmp_path, se
     expected = model().fit(X, y).coef_
     path = tmp_path / "state"
     with monkeypatch.context() as dying:
-        dying.setattr("quadfeat.solvers.conjugate.begin", lambda *_: killed())
+        dying.setattr("quadfeat.solvers.krylov.begin", lambda *_: killed())
         with pytest.raises(Killed):
             model(checkpoint=path).fit(X, y)
     assert path.exists()

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import Gaussian
-from quadfeat.solvers.conjugate import Nystrom, advance, begin, solve
+from quadfeat.solvers.krylov import Nystrom, advance, begin, solve
 from quadfeat.solvers.systems import (
     Residuals,
     System,

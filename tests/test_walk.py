@@ -549,7 +549,7 @@ class TestSolverOfAUser:
         for model in (unfitted, clone(unfitted).fit(X, LABELS)):
             with pytest.raises(AttributeError) as raised:
                 model.predict_proba
-            assert "predict_proba needs the matrix of products, which solver='minres'" in str(
+            assert "probabilities need the matrix of products, which solver='minres'" in str(
                 raised.value.__cause__ or raised.value
             )
         model = QuadratureRidge(n_components=9, solver=OwnSolver()).fit(X, Y)

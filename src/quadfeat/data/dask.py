@@ -35,6 +35,7 @@ import dask
 import dask.array as da
 import numpy as np
 
+from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array
 from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.parcels import Parcel
@@ -98,7 +99,9 @@ class DaskRows(Rows):
         found = dask.compute(parts[0])[0]
         if found is None:
             raise ValueError("X has no rows: give at least one block that has some.")
-        result, n_rows = found
+        result, n_rows, has_weight = found
+        if not has_weight:
+            check.check_any_weight(0.0)
         if watch is not None:
             watch.finish(n_rows)
         return result
@@ -108,8 +111,11 @@ def _changed(read: Reader, change: Callable[[Block], Block], *given: Any, **opti
     return change(read(*given, **options))
 
 
-def _reduced(X: Any, y: Any, weights: Any, parcel: Parcel) -> tuple[Any, int] | None:
-    """Return what a task makes of a block, and its number of rows; None if there are none."""
+def _reduced(X: Any, y: Any, weights: Any, parcel: Parcel) -> tuple[Any, int, bool] | None:
+    """Return what a task makes of a block, its number of rows, and whether one of them counts.
+
+    None if there are no rows.
+    """
     n_rows = X.shape[0]
     for name, values in (("y", y), ("sample_weight", weights)):
         if np.ndim(values) > 0 and values.shape[0] != n_rows:
@@ -121,16 +127,17 @@ def _reduced(X: Any, y: Any, weights: Any, parcel: Parcel) -> tuple[Any, int] | 
     if n_rows == 0:
         return None
     read, task, combine = parcel.content
-    return ArrayRows(read(X, y, weights, part=True)).reduce(task, combine), n_rows
+    result = ArrayRows(read(X, y, weights, part=True)).reduce(task, combine)
+    return result, n_rows, weights is None or bool(np.any(weights))
 
 
-def _combined(parcel: Parcel, parts: list[Any]) -> tuple[Any, int] | None:
+def _combined(parcel: Parcel, parts: list[Any]) -> tuple[Any, int, bool] | None:
     """Return the combination of results, of which those of empty blocks are None."""
     found = [part for part in parts if part is not None]
     if not found:
         return None
-    results, counts = zip(*found, strict=True)
-    return functools.reduce(parcel.content[2], results), sum(counts)
+    results, counts, have_weight = zip(*found, strict=True)
+    return functools.reduce(parcel.content[2], results), sum(counts), any(have_weight)
 
 
 def columns_of(X: Any) -> Any:

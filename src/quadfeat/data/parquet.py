@@ -1,4 +1,8 @@
-"""Rows of Parquet files."""
+"""Rows of Parquet files.
+
+The pattern for other sources: an object whose ``__iter__`` yields ``(X, y)`` or
+``(X, y, sample_weight)``, beginning anew each time.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.utils import gen_even_slices
 
 from quadfeat._utils import validation as check
@@ -260,7 +261,7 @@ class StreamRows(LocalRows):
 
     def _read(self) -> Iterator[Block]:
         for item in self.items:
-            if not isinstance(item, tuple) or len(item) not in (2, 3):
+            if not isinstance(item, tuple) or len(item) not in (2, 3) or np.ndim(item[0]) == 0:
                 raise TypeError(
                     f"X yields {check.one_line(item)}: an iterable has to yield tuples (X, y) or "
                     "(X, y, sample_weight)."

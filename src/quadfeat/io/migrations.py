@@ -1,8 +1,8 @@
 """The format of files and pickles, and how classes read older ones.
 
-The format is a small number. It goes up when attributes of saved objects change their names or
-meaning, so that older versions could not read them. A class that can read what earlier versions
-wrote has a static or class method ``migrate``, such as::
+The format is a small number. It goes up when attributes of saved objects are added or removed, or
+change their names or meaning, so that other versions could not read them. A class that can read
+what earlier versions wrote has a static or class method ``migrate``, such as::
 
     @staticmethod
     def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:

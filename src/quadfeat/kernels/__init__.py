@@ -8,9 +8,9 @@ become numbers in :meth:`Kernel.resolve`, which ``fit`` of a feature map calls.
 
 from quadfeat.kernels.arccosine import ArcCosine
 from quadfeat.kernels.base import GammaKernel, Kernel, LengthScaleKernel
-from quadfeat.kernels.names import as_kernel
 from quadfeat.kernels.nonlinearities import Fourier, Nonlinearity, Pointwise, Ramp
 from quadfeat.kernels.pointwise import PointwiseNonlinear
+from quadfeat.kernels.presets import as_kernel
 from quadfeat.kernels.spectra import (
     CauchyProduct,
     GammaMixtureSpectrum,

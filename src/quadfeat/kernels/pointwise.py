@@ -11,9 +11,9 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
 from quadfeat.io import register
 from quadfeat.kernels.base import LengthScaleKernel, Scale
+from quadfeat.kernels.expectations import gaussian_product_moments
 from quadfeat.kernels.geometry import norms_and_cosines, pairwise_norms_and_cosines
 from quadfeat.kernels.nonlinearities import Nonlinearity, Pointwise
-from quadfeat.kernels.quadrature import gaussian_product_moments
 from quadfeat.kernels.spectra import (
     NormalSpectrum,
     Spectrum,

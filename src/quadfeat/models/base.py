@@ -206,8 +206,8 @@ class QuadratureModel(FittedModel):
             draft = self._blank() if is_first else copy.copy(self)
             if not is_first and not self._solution.has_posterior:
                 raise ValueError(
-                    f"the model was fitted with {self._solution.made_by}, which keeps nothing that "
-                    "rows could be added to: fit it with solver='normal'."
+                    f"the model was fitted with solver={self._solution.solver_name!r}, which keeps "
+                    "nothing that rows could be added to: fit it with solver='normal'."
                 )
             if is_first:
                 draft.declare(declared)
@@ -258,8 +258,8 @@ class QuadratureModel(FittedModel):
         for name, model in (("this model", self), ("the other model", other)):
             if not model._solution.has_posterior:
                 raise ValueError(
-                    f"{name} was fitted with {model._solution.made_by}, which keeps nothing that "
-                    "could be added: fit it with solver='normal'."
+                    f"{name} was fitted with solver={model._solution.solver_name!r}, which keeps "
+                    "nothing that could be added: fit it with solver='normal'."
                 )
         ours, theirs = self.map_.fingerprint(), other.map_.fingerprint()
         if ours != theirs:

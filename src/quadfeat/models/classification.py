@@ -23,7 +23,7 @@ from quadfeat.models.base import QuadratureModel, can_add_rows
 from quadfeat.models.class_weights import ClassWeights, balanced, check_class_weight, check_keys
 from quadfeat.models.lazy import lazily
 from quadfeat.rules import Rule
-from quadfeat.solvers.base import Solution, lacking
+from quadfeat.solvers.base import Solution
 from quadfeat.solvers.summaries import check_classes, joint_classes
 from quadfeat.solvers.targets import Labels
 
@@ -33,13 +33,16 @@ __all__ = ["QuadratureRidgeClassifier"]
 def can_predict_proba(model: Any) -> bool:
     """Return True if a classifier has ``predict_proba``; otherwise raise the reason."""
     solution = getattr(model, "_solution", None)
-    if solution is not None:
-        if not solution.has_probabilities:
-            raise AttributeError(solution.reason_against("predict_proba"))
-        return True
-    solver = parameters.known_solver(model)
-    if solver is not None and not solver.adds_rows:
-        raise AttributeError(lacking("predict_proba", f"solver={solver.name!r}"))
+    if solution is None:
+        solver = parameters.known_solver(model)
+        possible, name = solver is None or solver.adds_rows, getattr(solver, "name", "auto")
+    else:
+        possible, name = solution.has_probabilities, solution.solver_name
+    if not possible:
+        raise AttributeError(
+            f"probabilities need the matrix of products, which solver={name!r} does not have: use "
+            "solver='normal'."
+        )
     return True
 
 

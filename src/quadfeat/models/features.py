@@ -12,7 +12,6 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import follows_input, to_numpy
 from quadfeat._utils.fitted import changing, on_snapshot
 from quadfeat._utils.random import generator
-from quadfeat.auto.drawing import Drawing
 from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.rows import ArrayRows, Rows
 from quadfeat.io import register
@@ -191,6 +190,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         kernel : Kernel, default=None
             In place of the parameter ``kernel``.
         """
+        from quadfeat.auto.drawing import Drawing  # only a fit needs all that
+
         check.check_flag(self.reweight, "reweight")
         kernel = as_kernel(self.kernel) if kernel is None else kernel
         deviation = view.deviation if kernel.depends_on_deviation() else 1.0

@@ -12,7 +12,7 @@ from quadfeat._utils.validation import Float64Array
 from quadfeat.io.pickles import VersionedState
 from quadfeat.maps.base import FeatureMap
 from quadfeat.solvers.posterior import Posterior
-from quadfeat.solvers.problems import AlphaPath
+from quadfeat.solvers.ridge import AlphaPath
 
 
 def own_map(features: Any) -> FeatureMap | None:

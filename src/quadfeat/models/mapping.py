@@ -23,7 +23,6 @@ from quadfeat.maps.quadrature import ESTIMATOR
 from quadfeat.maps.survey import look, view_of
 from quadfeat.maps.transformer import TransformerMap, fitted, is_fitted, is_transformer
 from quadfeat.models.features import QuadratureFeatures
-from quadfeat.solvers import lengthscales
 from quadfeat.solvers.summaries import Summary
 from quadfeat.solvers.targets import Outputs, Targets
 
@@ -203,6 +202,8 @@ def telling_rows(targets: Targets, summary: Summary, block: Block) -> RangedSamp
 
 def learned_kernel(kernel: Kernel | str, chosen: RangedSample, d: int, *, each: bool) -> Kernel:
     """Return a kernel with lengthscales that are learned, one or one for each of ``d`` inputs."""
+    from quadfeat.solvers import lengthscales  # most models do without
+
     sample = chosen.sample
     learned = lengthscales.learn(
         as_kernel(kernel),

@@ -10,10 +10,9 @@ from quadfeat.data.checkpoints import NOT_IDENTITY, described
 from quadfeat.data.rows import Rows
 from quadfeat.models.mapping import given_fitted
 from quadfeat.solvers.base import Penalty, Solver
-from quadfeat.solvers.cg import ConjugateGradients
-from quadfeat.solvers.normal import GRAM_DTYPES, Normal
+from quadfeat.solvers.normal import GRAM_DTYPES
+from quadfeat.solvers.presets import as_solver, named_solver
 
-SOLVERS = ("auto", "normal", "cg")
 LENGTHSCALES = ("isotropic", "ard")
 
 # With more features than this, solver="auto" is "cg": the Gram matrix would fill the memory.
@@ -74,14 +73,7 @@ def check_all(model: Any) -> None:
 
 def given_solver(model: Any) -> Solver | None:
     """Return the solver that the parameters name, or None if it depends on the rows."""
-    solver = model.solver
-    if hasattr(solver, "solve") and not isinstance(solver, type):
-        found: Solver = solver
-        return found
-    name = check.check_choice(solver, "solver", SOLVERS)
-    if name == "auto":
-        return None
-    return Normal(model.gram_dtype) if name == "normal" else _conjugate_gradients(model)
+    return as_solver(model.solver, model)
 
 
 def known_solver(model: Any) -> Solver | None:
@@ -98,13 +90,8 @@ def solver_for(model: Any, n_columns: int, rows: Rows) -> Solver:
     if given is not None:
         return given
     fixed = Penalty.of(model.alpha, model.alphas).alpha is not None
-    if n_columns > NORMAL_UP_TO and rows.repeatable and fixed:
-        return _conjugate_gradients(model)
-    return Normal(model.gram_dtype)
-
-
-def _conjugate_gradients(model: Any) -> ConjugateGradients:
-    return ConjugateGradients(model.tol, model.max_iter)
+    iterative = n_columns > NORMAL_UP_TO and rows.repeatable and fixed
+    return named_solver("cg" if iterative else "normal", model)
 
 
 def reason_against_adding(model: Any) -> str | None:

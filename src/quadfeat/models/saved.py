@@ -9,7 +9,7 @@ from quadfeat.io import checks
 from quadfeat.models.features import QuadratureFeatures
 from quadfeat.solvers.base import Solution
 from quadfeat.solvers.moments import Moments
-from quadfeat.solvers.problems import RidgeProblem
+from quadfeat.solvers.ridge import RidgeProblem
 from quadfeat.solvers.summaries import with_indices
 
 

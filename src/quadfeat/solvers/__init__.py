@@ -4,7 +4,7 @@ from quadfeat.solvers.base import Coefficients, Penalty, Problem, Solution, Solv
 from quadfeat.solvers.cg import ConjugateGradients, IterativeSolution
 from quadfeat.solvers.normal import Normal, NormalSolution
 from quadfeat.solvers.posterior import Posterior
-from quadfeat.solvers.problems import AlphaPath
+from quadfeat.solvers.ridge import AlphaPath
 from quadfeat.solvers.systems import System
 from quadfeat.solvers.targets import Labels, Numbers, Targets
 

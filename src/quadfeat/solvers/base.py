@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -105,10 +105,10 @@ class Solution(ABC):
         How many iterations it took.
     error : float
         A bound on the error of fitted values, relative to the targets.
+    solver_name : str
+        As in messages.
     classes : array of shape (n_classes,) or None
         Of a classifier, which asks for them.
-    solver_name : str or None
-        The solver that found it, as in messages.
     """
 
     coefficients: Float64Array
@@ -116,8 +116,8 @@ class Solution(ABC):
     alpha: float
     n_iter: int = 1
     error: float = 0.0
+    solver_name: str = "other"
     classes: Array | None = None
-    solver_name: ClassVar[str | None] = None
 
     @property
     def summary(self) -> Summary:
@@ -139,14 +139,16 @@ class Solution(ABC):
         """Whether a classifier can turn its decisions into probabilities."""
         return self.has_posterior
 
-    @property
-    def made_by(self) -> str:
-        """The solver, for messages."""
-        return "this solver" if self.solver_name is None else f"solver={self.solver_name!r}"
-
     def reason_against(self, what: str) -> str:
         """Return why there is no posterior, for those who ask for something that needs it."""
-        return lacking(what, self.made_by)
+        return (
+            f"{what} needs the matrix of products, which solver={self.solver_name!r} does not "
+            "have: use solver='normal'."
+        )
+
+    def merged(self, other: Any, problem: Problem) -> Solution:
+        """Return the solution for the rows of this one and another; only with a summary."""
+        raise AttributeError(self.reason_against("merge"))
 
     def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
         """Raise an error unless a model with these columns and classes can have this solution.
@@ -177,13 +179,6 @@ class Coefficients(Solution):
     def has_probabilities(self) -> bool:
         """Whether the temperature is known."""
         return self.temperature is not None
-
-
-def lacking(what: str, solver: str) -> str:
-    """Return why a solver does not serve those who ask for something that needs a posterior."""
-    return (
-        f"{what} needs the matrix of products, which {solver} does not have: use solver='normal'."
-    )
 
 
 class Solver(BaseEstimator, ABC):

@@ -17,7 +17,7 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.rows import Rows
 from quadfeat.data.watch import Work
 from quadfeat.io import checks, register
-from quadfeat.solvers import conjugate
+from quadfeat.solvers import krylov
 from quadfeat.solvers.base import Problem, Solution, Solver
 from quadfeat.solvers.systems import System
 
@@ -55,7 +55,7 @@ class ConjugateGradients(Solver):
 
     def check_state(self, state: dict[str, Any]) -> None:
         """Raise an error if this is no state of iterations; see :class:`Solver`."""
-        checks.check_kind(state["iteration"], (conjugate.State, type(None)), "iteration")
+        checks.check_kind(state["iteration"], (krylov.State, type(None)), "iteration")
 
     def _iterate(
         self, system: System, problem: Problem, dtype: Any, work: Work
@@ -72,9 +72,9 @@ class ConjugateGradients(Solver):
         rng = np.random.default_rng(_seed(problem.map.fingerprint()))
         current = work.state["iteration"] if work.state else None
         if current is None:
-            current = conjugate.begin(equations.multiply, equations.right, alpha, precision, rng)
+            current = krylov.begin(equations.multiply, equations.right, alpha, precision, rng)
 
-        def after_step(step: conjugate.State) -> None:
+        def after_step(step: krylov.State) -> None:
             work.offer({"iteration": step})
             if work.verbose:
                 print(
@@ -82,7 +82,7 @@ class ConjugateGradients(Solver):
                     file=sys.stderr,
                 )
 
-        converged = conjugate.solve(
+        converged = krylov.solve(
             equations.multiply,
             functools.partial(system.check, equations, alpha),
             equations.right,
@@ -104,7 +104,7 @@ class ConjugateGradients(Solver):
             system.classes,
         )
 
-    def _warn(self, current: conjugate.State, tol: float, dtype: Any) -> None:
+    def _warn(self, current: krylov.State, tol: float, dtype: Any) -> None:
         """Warn that the tolerance was not reached, and say what would help."""
         error, rounding = current.totals[-1], current.roundings[-1]
         remedy = "Give a larger max_iter, tol or alpha"
@@ -133,13 +133,14 @@ def _seed(fingerprint: str) -> int:
 class IterativeSolution(Solution):
     """The coefficients that conjugate gradients have found."""
 
+    solver_name = "cg"
+
     coefficients: Float64Array
     intercept: Float64Array
     alpha: float
     n_iter: int
     error: float
     classes: Array | None = None
-    solver_name = "cg"
 
     def check_consistency(self) -> None:
         """Raise an error if these are no coefficients; see ``quadfeat.io.register``."""

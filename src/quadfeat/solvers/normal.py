@@ -20,7 +20,7 @@ from quadfeat.solvers.accumulator import Accumulator, rows_per_block
 from quadfeat.solvers.base import Penalty, Problem, Solution, Solver
 from quadfeat.solvers.moments import Moments
 from quadfeat.solvers.posterior import Posterior, Spectral
-from quadfeat.solvers.problems import AlphaPath, RidgeProblem
+from quadfeat.solvers.ridge import AlphaPath, RidgeProblem
 from quadfeat.solvers.summaries import Summary
 
 GRAM_DTYPES = ("float32", "float64")
@@ -240,6 +240,7 @@ class NormalSolution(CopiedState, Solution):
         return cls(summary, ridge, problem.penalty, dtype)
 
     has_posterior = True
+    solver_name = "normal"
     saved_attributes = ("summary", "problem", "penalty", "dtype", "temperature", "posterior")
 
     def check_consistency(self) -> None:

@@ -28,7 +28,7 @@ from quadfeat._utils.lazy import CopiedState, cached_property
 from quadfeat._utils.validation import Array, Float64Array, check_positive
 from quadfeat.io import checks, register
 from quadfeat.solvers.moments import Moments, NormalEquations
-from quadfeat.solvers.problems import AlphaPath, RidgeProblem, cholesky
+from quadfeat.solvers.ridge import AlphaPath, RidgeProblem, cholesky
 
 # Without a grid from the user, alphas go from the largest eigenvalue down to this fraction of it,
 # or to this multiple of the Gram matrix's rounding error. At that multiple, coefficients are off by

@@ -16,7 +16,10 @@ from quadfeat.solvers.summaries import Summary, amounts_of, class_indices, joint
 
 
 class Targets(ABC):
-    """Makes columns of the targets of a block. Immutable, and small when it is pickled."""
+    """Makes columns of the targets of a block. Immutable, and small when it is pickled.
+
+    Errors in these columns are squared: another loss takes a solver of its own.
+    """
 
     @abstractmethod
     def start(self, table: Block, n_columns: int) -> Summary:

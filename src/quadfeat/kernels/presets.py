@@ -1,4 +1,8 @@
-"""Kernels by their names."""
+"""Kernels by their names.
+
+A kernel of this package is also exported by ``quadfeat.kernels``, registered for files
+(``@register``), and listed in ``docs/api/kernels.md``.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,37 @@
+"""Solvers by their names.
+
+A solver gets those parameters of the model that have the names of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadfeat._utils import validation as check
+from quadfeat.solvers.base import Solver
+from quadfeat.solvers.cg import ConjugateGradients
+from quadfeat.solvers.normal import Normal
+
+NAMED: dict[str, type[Solver]] = {kind.name: kind for kind in (Normal, ConjugateGradients)}
+
+
+def as_solver(solver: Any, parameters: Any) -> Solver | None:
+    """Return the solver that a name stands for, or the solver itself; None for ``"auto"``.
+
+    Parameters
+    ----------
+    solver : Solver or str
+    parameters : object
+        Has the parameters of solvers by name as attributes.
+    """
+    if hasattr(solver, "solve") and not isinstance(solver, type):
+        found: Solver = solver
+        return found
+    name = check.check_choice(solver, "solver", ("auto", *NAMED))
+    return None if name == "auto" else named_solver(name, parameters)
+
+
+def named_solver(name: str, parameters: Any) -> Solver:
+    """Return the solver of a name, with parameters of the same names."""
+    kind = NAMED[name]
+    return kind(**{one: getattr(parameters, one) for one in kind._get_param_names()})
