@@ -30,7 +30,9 @@ EVALUATIONS = 2**21
 
 
 class Kernel(BaseEstimator, ABC):
-    """Base class of kernels ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
+    """Base class of kernels.
+
+    They have the form ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
 
     A kernel scales its inputs first: the methods that a subclass defines see scaled rows only.
     As in every scikit-learn object, ``__init__`` only assigns its parameters. A subclass defines
