@@ -27,7 +27,7 @@ def check_model(model: Any) -> None:
     checks.expect(n_outputs == expected, f"there are {n_outputs} outputs and not {expected}")
     checks.check_flag(getattr(model, "_declared", False), "_declared")
     checks.check_kind(getattr(model, "_balanced", {}), dict, "_balanced")
-    checks.check_texts(getattr(model, "_fitted_with", {}), "_fitted_with")
+    checks.check_strings(getattr(model, "_fitted_with", {}), "_fitted_with")
 
 
 def check_state(state: Any) -> None:
@@ -51,11 +51,11 @@ def _map_of(features: Any) -> FeatureMap:
 
 
 def migrated(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
-    """Bring the attributes of a model of formats before 2 up to date."""
+    """Convert the attributes of a model from formats before 2."""
     parts = vars(attributes["_solution"]) if "_solution" in attributes else {}
     if found_format < 2 and "summary" in parts:
         summary, problem = parts["summary"], parts["problem"]
-        if not hasattr(summary.moments, "control"):  # of a pickle, which has old parts
+        if not hasattr(summary.moments, "control"):  # from a pickle, whose parts are old too
             old = vars(summary.moments)
             moments = Moments(**Moments.migrate(old, found_format))
             problem = RidgeProblem(moments, problem.intercept, problem.transform)
