@@ -18,7 +18,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "quadfeat._model": ("quadfeat.models.base", "quadfeat.solvers.base", "quadfeat.solvers.cg"),
     "quadfeat._pickles": ("quadfeat.io.pickles",),
     "quadfeat.accuracy": ("quadfeat.maps.kernel_error",),
-    "quadfeat.blocks": ("quadfeat.data",),
+    "quadfeat.blocks": ("quadfeat.data.blocks", "quadfeat.data.parquet"),
     "quadfeat.budget": ("quadfeat.auto.budget",),
     "quadfeat.calibration": ("quadfeat.models.calibration",),
     "quadfeat.checkpoints": ("quadfeat.data.checkpoints",),
