@@ -63,7 +63,7 @@ class TestState:
         assert vars(restored(model, [FORMAT_KEY, VERSION_KEY])).keys() == vars(model).keys()
 
     def test_without_a_format_says_what_is_missing(self, model):
-        missing = model._needs[-1]
+        missing = model.needed_attributes[-1]
         with pytest.raises(ValueError, match=f"has no {missing}: fit it again"):
             restored(model, [FORMAT_KEY, VERSION_KEY, missing])
 

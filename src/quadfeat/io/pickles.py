@@ -20,12 +20,12 @@ VERSION_KEY = "_quadfeat_version"
 class VersionedState(BaseEstimator):
     """An estimator whose pickles carry their format, and the version that wrote them.
 
-    Subclasses name in ``_needs`` the attributes without which a fitted object is of no use: those
+    Subclasses name in ``needed_attributes`` the attributes without which a fitted object is of no use: those
     that have the first of them have to have all. A static or class method ``migrate``, if there is
     one, brings attributes up to date; parts that are no estimators are as they were pickled.
     """
 
-    _needs: tuple[str, ...] = ()
+    needed_attributes: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -38,8 +38,8 @@ class VersionedState(BaseEstimator):
         if not isinstance(found, int) or not 0 <= found <= FORMAT:
             raise ValueError(_unknown(name, found, version))
         state = migrated(type(self), state, found)
-        if found == 0 and self._needs and self._needs[0] in state:
-            missing = [needed for needed in self._needs if needed not in state]
+        if found == 0 and self.needed_attributes and self.needed_attributes[0] in state:
+            missing = [needed for needed in self.needed_attributes if needed not in state]
             if missing:
                 raise ValueError(
                     f"this {name} was pickled by an early version of quadfeat and has no "

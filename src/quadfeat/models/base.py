@@ -25,7 +25,6 @@ from quadfeat.models.mapping import check_same_names, features_for, kept_map
 from quadfeat.models.reading import Reader, rows_for
 from quadfeat.rules import Rule
 from quadfeat.solvers.base import Penalty, Problem, Solution
-from quadfeat.solvers.normal import with_rows
 from quadfeat.solvers.targets import Targets
 
 Self = TypeVar("Self", bound="QuadratureModel")
@@ -218,7 +217,8 @@ class QuadratureModel(FittedModel):
             else:
                 parameters.check_same(draft)
             before = None if is_first else draft._solution
-            draft._solution = with_rows(draft._problem(), before, rows.whole, self.gram_dtype)
+            solver = parameters.adding_solver(self)
+            draft._solution = solver.with_rows(draft._problem(), before, rows.whole)
             draft.describe(draft._solution)
             self.__dict__ = draft.__dict__
         return self
@@ -277,7 +277,7 @@ class QuadratureModel(FittedModel):
 
     # Pickles and files.
 
-    _needs = ("features_", "_solution", "n_features_in_")
+    needed_attributes = ("features_", "_solution", "n_features_in_")
     saved_attributes: tuple[str, ...] = (
         "n_features_in_",
         "feature_names_in_",

@@ -261,7 +261,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
 
     # Pickles and files.
 
-    _needs = ("map_", "n_features_in_")
+    needed_attributes = ("map_", "n_features_in_")
     saved_attributes = (
         "n_features_in_",
         "feature_names_in_",

@@ -159,7 +159,8 @@ class FittedFeatures(VersionedState):
 
     def _features(self, X: Any) -> Array:
         """Return the features as an array, regardless of ``set_output``."""
-        return self._threaded().columns(self._validated(X))
+        X = self._validated(X)
+        return self._threaded().columns(X)
 
     def _validated(self, X: Any) -> Any:
         """Validate the columns of ``X``; the map checks that entries are finite."""

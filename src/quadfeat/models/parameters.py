@@ -94,6 +94,11 @@ def solver_for(model: Any, n_columns: int, rows: Rows) -> Solver:
     return named_solver("cg" if iterative else "normal", model)
 
 
+def adding_solver(model: Any) -> Solver:
+    """Return the solver that adds rows to others."""
+    return given_solver(model) or named_solver("normal", model)
+
+
 def reason_against_adding(model: Any) -> str | None:
     """Return why these parameters do not allow adding rows; None if they do."""
     solver = known_solver(model)

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Rows
 from quadfeat.data.watch import Work
 from quadfeat.io import checks, register
@@ -229,6 +230,20 @@ class Solver(BaseEstimator, ABC):
             ``work.watch()`` shows the progress of a pass. Other methods are for solvers that write
             checkpoints.
         """
+
+    def with_rows(self, problem: Problem, solution: Any, block: Block) -> Solution:
+        """Return a solution with the rows of a block added, if the solver ``adds_rows``.
+
+        The given solution does not change, even if an error or an interrupt occurs.
+
+        Parameters
+        ----------
+        problem : Problem
+        solution : Solution or None
+            Of this solver, for earlier rows; None for the first rows.
+        block : Block
+        """
+        raise NotImplementedError
 
     def check_state(self, state: dict[str, Any]) -> None:
         """Raise an error if a checkpoint holds no valid state of this solver."""

@@ -65,6 +65,23 @@ class Normal(Solver):
         solution.coefficients  # noqa: B018  # fit has to raise its errors and warnings
         return solution
 
+    def with_rows(self, problem: Problem, solution: Any, block: Block) -> NormalSolution:
+        """Return a solution with the rows of a block added; see :class:`Solver`."""
+        dtype = self.gram_dtype
+        targets, n_columns = problem.targets, problem.map.n_columns
+        # A sum of float32 and float64 products is only as precise as float32.
+        both = dtype if solution is None or solution.dtype == "float64" else "float32"
+        before = targets.start(block, n_columns) if solution is None else solution.summary
+        size = rows_per_block(len(before.moments.products), dtype)
+        task, rows = SumUp(problem, dtype), ArrayRows(block)
+        if block.n_rows <= size:
+            task = replace(task, onto=before.copied(), size=size)
+            summary = rows.reduce(task, Summary.merged)
+        else:
+            part = rows.reduce(replace(task, size=size), Summary.merged)
+            summary = targets.prepared(before, block).merged(part)
+        return NormalSolution.of(problem, summary, both)
+
     def check_state(self, state: dict[str, Any]) -> None:
         """Raise an error if a state of the sums is not valid; see :class:`Solver`."""
         check.check_count(state["n_done"], "n_done", 0)
@@ -90,35 +107,6 @@ class Normal(Solver):
 
             vars(solution)["posterior"] = solution.solve(left_out)
         return solution
-
-
-def with_rows(problem: Problem, solution: NormalSolution | None, block: Block, dtype: str) -> Any:
-    """Return a solution with the rows of a block added.
-
-    The given solution does not change, even if an error or an interrupt occurs.
-
-    Parameters
-    ----------
-    problem : Problem
-    solution : NormalSolution or None
-        None for the first rows.
-    block : Block
-    dtype : str
-        Of products.
-    """
-    targets, n_columns = problem.targets, problem.map.n_columns
-    # A sum of float32 and float64 products is only as precise as float32.
-    both = dtype if solution is None or solution.dtype == "float64" else "float32"
-    before = targets.start(block, n_columns) if solution is None else solution.summary
-    size = rows_per_block(len(before.moments.products), dtype)
-    task, rows = SumUp(problem, dtype), ArrayRows(block)
-    if block.n_rows <= size:
-        task = replace(task, onto=before.copied(), size=size)
-        summary = rows.reduce(task, Summary.merged)
-    else:
-        part = rows.reduce(replace(task, size=size), Summary.merged)
-        summary = targets.prepared(before, block).merged(part)
-    return NormalSolution.of(problem, summary, both)
 
 
 @dataclass(frozen=True)
