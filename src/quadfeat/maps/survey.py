@@ -103,6 +103,8 @@ def look(rows: Rows, function: Callable[[Block], Any], combine: Combine) -> tupl
     """Look at rows, and return a function of each block, combined, from the same pass."""
     if rows.whole is not None:
         X, _, weights = rows.whole
+        if weights is not None:  # which those of classes may have made zero
+            check.check_any_weight(weights.max())
         assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
         return TableView(X, weights), function(rows.whole)
     both = _Both(function, combine)

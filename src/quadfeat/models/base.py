@@ -218,7 +218,8 @@ class QuadratureModel(FittedModel):
             else:
                 parameters.check_same(draft)
             before = None if is_first else draft._solution
-            draft._solution = with_rows(draft._problem(), before, rows.whole, self.gram_dtype)
+            dtype = parameters.dtype_of_products(self)
+            draft._solution = with_rows(draft._problem(), before, rows.whole, dtype)
             draft.describe(draft._solution)
             self.__dict__ = draft.__dict__
         return self

@@ -159,7 +159,8 @@ class FittedFeatures(VersionedState):
 
     def _features(self, X: Any) -> Array:
         """Return the features as an array, whatever ``set_output`` says."""
-        return self._threaded().columns(self._validated(X))
+        X = self._validated(X)  # first, since there may be no map
+        return self._threaded().columns(X)
 
     def _validated(self, X: Any) -> Any:
         """Return ``X`` as an array of the right width; the map sees to that it is finite."""

@@ -84,6 +84,12 @@ def known_solver(model: Any) -> Solver | None:
         return None
 
 
+def dtype_of_products(model: Any) -> str:
+    """Return the dtype in which rows are added: that of the solver, if it has one of its own."""
+    dtype = getattr(given_solver(model), "gram_dtype", model.gram_dtype)
+    return check.check_choice(dtype, "gram_dtype", GRAM_DTYPES)
+
+
 def solver_for(model: Any, n_columns: int, rows: Rows) -> Solver:
     """Return the solver for so many columns of features."""
     given = given_solver(model)
