@@ -334,7 +334,7 @@ def test_rows_are_added_in_the_dtype_of_a_solver_object():
     y = X[:, 0]
     model = QuadratureRidge(n_components=30, solver=Normal("float64"), random_state=0)
     assert model.fit(X, y).partial_fit(X, y).gram_dtype_ == "float64"
-    with pytest.raises(ValueError, match="^gram_dtype='half' is not known"):
+    with pytest.raises(ValueError, match=r"^gram_dtype='half' is not known"):
         QuadratureRidge(n_components=30, solver=Normal("half")).partial_fit(X, y)
 
 
