@@ -167,7 +167,7 @@ def _own_registry(monkeypatch):
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 
 
-class OwnKernel(Gaussian):
+class NewKernel(Gaussian):
     pass
 
 
@@ -394,18 +394,18 @@ class TestMigrations:
 
 class TestRegistering:
     def test_says_how_where_it_was_forgotten(self, tmp_path):
-        features = QuadratureFeatures(OwnKernel(1.0))
-        with pytest.raises(ValueError, match=r"quadfeat\.io\.register\(OwnKernel\) here and, bef"):
+        features = QuadratureFeatures(NewKernel(1.0))
+        with pytest.raises(ValueError, match=r"quadfeat\.io\.register\(NewKernel\) here and, bef"):
             save(features, tmp_path / "model")
-        register(OwnKernel)
-        assert type(round_trip(features, tmp_path).kernel) is OwnKernel
+        register(NewKernel)
+        assert type(round_trip(features, tmp_path).kernel) is NewKernel
 
     def test_functions_are_refused_all_the_same(self, tmp_path):
         with pytest.raises(ValueError, match="and no code"):
             save(QuadratureRidge(alphas=[lambda: 1]), tmp_path / "model")
 
     def test_two_classes_of_one_name(self):
-        class Gaussian(OwnKernel):
+        class Gaussian(NewKernel):
             pass
 
         with pytest.raises(
@@ -433,7 +433,7 @@ class TestRegistering:
     @pytest.mark.parametrize("name", ["tuple", "array", "Generator"])
     def test_names_of_plain_values(self, name):
         with pytest.raises(ValueError, match="files write values of this type themselves"):
-            register(OwnKernel, name=name)
+            register(NewKernel, name=name)
 
     def test_all_plain_values_are_reserved(self):
         assert set(Decoder(lambda name: name, FORMAT)._makers) == registry.PLAIN_TYPES
@@ -446,7 +446,7 @@ class TestRegistering:
     @pytest.mark.parametrize("name", ["", 3])
     def test_what_is_no_name(self, name):
         with pytest.raises(TypeError, match="give a string"):
-            register(OwnKernel, name=name)
+            register(NewKernel, name=name)
 
     def test_classes_that_do_not_say_what_they_are(self):
         class Silent:

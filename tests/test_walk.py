@@ -36,7 +36,7 @@ from quadfeat.kernels import GammaKernel, IsotropicSpectrum, Kernel, SeparationK
 from quadfeat.maps import FeatureMap, QuadratureMap, TransformerMap
 from quadfeat.rotations import DrawnMatrices, Hadamard, Rotation
 from quadfeat.rules import DenseDirections, Draw, RadialRule, Rule, SphericalRadial
-from quadfeat.solvers import Solution, Solver, System
+from quadfeat.solvers import Normal, Solution, Solver, System
 
 D, N_COLUMNS = 5, 24
 rng = np.random.default_rng(0)
@@ -213,6 +213,13 @@ class OwnTransformer(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         return self.map_.columns(X)
+
+
+@register
+class RegisteredTransformer(OwnTransformer):
+    """The same, and models on it can be saved."""
+
+    saved_attributes = ("map_", "n_features_in_")
 
 
 # How to make an object of each class, with parameters that are not the defaults.
@@ -515,6 +522,26 @@ def test_models_of_other_transformers_cannot_be_saved(kind, tmp_path):
         save(model, tmp_path / "model")
     with pytest.raises(ValueError, match=rf"features=.*{type(features).__name__}.*cannot be saved"):
         save(QuadratureRidge(features=features), tmp_path / "model")
+
+
+def test_models_of_a_registered_transformer_can_be_saved(tmp_path, monkeypatch):
+    model = QuadratureRidge(features=RegisteredTransformer(3)).fit(X, Y)
+    again = saved(model, tmp_path)
+    assert_array_equal(again.predict(X), model.predict(X))
+    assert_array_equal(again.partial_fit(X, Y).coef_, model.partial_fit(X, Y).coef_)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(Normal, "solve", interrupted_after_the_first_state)
+        with pytest.raises(KeyboardInterrupt):
+            clone(model).set_params(checkpoint=tmp_path / "state").fit(X, Y)
+    assert (tmp_path / "state").exists()
+    resumed = clone(model).set_params(checkpoint=tmp_path / "state").fit(X, Y)
+    assert_array_equal(resumed.predict(X), clone(model).fit(X, Y).predict(X))
+
+
+def interrupted_after_the_first_state(self, problem, rows, work):
+    work.begin({"summary": None, "size": 100, "dtype": "float32", "n_done": 0})
+    raise KeyboardInterrupt
 
 
 class TestSolverOfAUser:

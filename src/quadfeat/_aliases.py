@@ -1,7 +1,7 @@
-"""Module paths of earlier versions, which pickles and imports may still use.
+"""Module paths of earlier versions, for old pickles and imports.
 
-``MOVED`` is the one table: an old module, and the modules that have its names now. An old module is
-made when it is first imported, and looks up each of its names where it is today.
+``MOVED`` maps each old module to the modules that define its names now. An old module is created on
+first import, and looks up its names in the new modules.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "quadfeat._model": ("quadfeat.models.base", "quadfeat.solvers.base", "quadfeat.solvers.cg"),
     "quadfeat._pickles": ("quadfeat.io.pickles",),
     "quadfeat.accuracy": ("quadfeat.maps.kernel_error",),
-    "quadfeat.blocks": ("quadfeat.data",),
+    "quadfeat.blocks": ("quadfeat.data.blocks", "quadfeat.data.parquet"),
     "quadfeat.budget": ("quadfeat.auto.budget",),
     "quadfeat.calibration": ("quadfeat.models.calibration",),
     "quadfeat.checkpoints": ("quadfeat.data.checkpoints",),
@@ -49,21 +49,21 @@ MOVED: dict[str, tuple[str, ...]] = {
     "quadfeat.variance": ("quadfeat.auto.variance", "quadfeat.rules.radial"),
 }
 
-# Classes that have other names now.
+# Classes that were renamed.
 RENAMED = {("quadfeat._model", "Solution"): ("quadfeat.solvers.normal", "NormalSolution")}
 
 
 class OldPaths(MetaPathFinder, Loader):
-    """Finds modules by the paths that they had in earlier versions."""
+    """Finds modules by their paths in earlier versions."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to make an old module, if it is one."""
+        """Return the specification of an old module; None for other names."""
         return ModuleSpec(fullname, self) if fullname in MOVED else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Let a module look up its names in those that have them now."""
+        """Let an old module look up its names in the new modules."""
         vars(module)["__getattr__"] = _lookup(module.__name__)
 
 
@@ -85,6 +85,6 @@ _FINDER = OldPaths()
 
 
 def install() -> None:
-    """Let Python find old modules, where it finds no others of their names."""
+    """Let Python find old modules, after all others."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.append(_FINDER)

@@ -56,13 +56,12 @@ class _Locks:
             os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
-        # Collecting garbage, which may happen anywhere, may run code that asks for a lock.
-        self._guard = threading.RLock()
         self._of: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()
 
     def of(self, estimator: Any) -> Any:
-        with self._guard:
-            return self._of.setdefault(estimator, threading.RLock())
+        # One call of dict.setdefault, which is atomic. A lock around it, left closed by an
+        # interrupt at the wrong moment, would stop all threads.
+        return self._of.setdefault(estimator, threading.RLock())
 
 
 _LOCKS = _Locks()

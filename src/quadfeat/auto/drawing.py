@@ -1,4 +1,4 @@
-"""From a kernel and rows to a map: the rule is chosen or given, the nodes are drawn."""
+"""Draw the map of a kernel for given rows, with a given or chosen rule."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ from quadfeat.maps.survey import View
 from quadfeat.rules import Rule, as_rule
 from quadfeat.rules.presets import NAMED
 
-# What the estimate of the error at the end of a fit may cost: entries of features, and pairs.
+# Cost of the error estimate at the end of a fit: entries of features, and limits for the number of
+# pairs.
 ENTRIES_AT_FIT = 2**22
 PAIRS_AT_FIT = (200, 10_000)
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A map, and why it is this one.
+    """A drawn map, and the reason for its rule.
 
     Attributes
     ----------
     map : QuadratureMap
     candidates : tuple of Candidate
-        The rules that were considered, from the best to the worst.
+        The rules that were considered, from best to worst.
     why : str
     error : KernelError
-        On the rows that the map was fitted to.
+        The error on the rows that the map was fitted to.
     bound : int or None
-        How many columns the paper's bound asks for, where a tolerance was given.
+        The number of columns that the paper's bound requires, if a tolerance is given.
     """
 
     map: QuadratureMap
@@ -61,16 +62,16 @@ class Drawing:
     Attributes
     ----------
     kernel : Kernel
-        With numbers as its scale.
+        Its scale is numeric.
     rule : Rule or str
-        What the user gave.
+        The parameter of the user.
     reweight : bool
         Whether to fit weights of nodes to the rows.
     view : View
-        What is known of the rows.
+        The rows, or a sample of them.
     rng : numpy.random.Generator
     n_jobs : int or None
-        Threads for the features of rows.
+        Number of threads.
     """
 
     kernel: Kernel
@@ -81,14 +82,14 @@ class Drawing:
     n_jobs: int | None = None
 
     def with_columns(self, n_components: int) -> Drawn:
-        """Return a map with so many columns."""
+        """Draw a map with ``n_components`` columns."""
         if self._chooses_rule():
             sample = self._sample()
             selection = choose(sample, n_components, child(self.rng))
         else:
             selection = Selection.given(clone(as_rule(self.rule)))
         drawn, why = self._draw(selection, n_components)
-        # A row in a group of so many has that many pairs to itself.
+        # Pairs per row in a group of the largest size.
         per_row = (kernel_error.LARGEST_GROUP - 1) / 2
         affordable = min(
             int(ENTRIES_AT_FIT / n_components * per_row),
@@ -99,7 +100,7 @@ class Drawing:
         return Drawn(drawn, selection.candidates, why, error)
 
     def within(self, tol: float) -> Drawn:
-        """Return a map with few columns and an error below a tolerance."""
+        """Draw a map with few columns and an error below a tolerance."""
         looking = child(self.rng)
         sample = self._sample()
         select: Callable[[int], Selection]
@@ -131,7 +132,7 @@ class Drawing:
         return Drawn(drawn, selection.candidates, why, error, bound)
 
     def _chooses_rule(self) -> bool:
-        """Return whether the rule is to be chosen by the data."""
+        """Return whether the rule is chosen by the data."""
         if isinstance(self.rule, str):
             return check.check_choice(self.rule, "rule", ("auto", *NAMED)) == "auto"
         return False
@@ -140,7 +141,7 @@ class Drawing:
         return Sample.from_rows(self.view.sample(N_ROWS), self.kernel)
 
     def _draw(self, selection: Selection, n_components: int) -> tuple[QuadratureMap, str]:
-        """Draw the nodes of the selected rule, and fit their weights if that is wanted."""
+        """Draw the nodes of the selected rule, and fit their weights with ``reweight``."""
         rule, rng, X = selection.rule, self.rng, self.view.table
         before = rng.bit_generator.state
         nodes = rule.draw(X.shape[1], n_components, self.kernel, rng)

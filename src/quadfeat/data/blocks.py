@@ -1,4 +1,4 @@
-"""Blocks of validated rows, and what kind of thing a user gives as rows."""
+"""Blocks of validated rows, and tests for streams and Dask collections."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Block(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         n_rows: int = self.X.shape[0]
         return n_rows
 
     def part(self, rows: slice) -> Block:
-        """Return some of the rows."""
+        """Return a slice of the rows."""
         return Block(
             self.X[rows],
             None if self.y is None else self.y[rows],
@@ -31,7 +31,7 @@ class Block(NamedTuple):
 
 
 def is_stream(X: Any) -> bool:
-    """Return whether this is something that yields blocks, rather than a table."""
+    """Return whether ``X`` is an iterable of blocks, and not a table."""
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and isinstance(X[0], tuple) and hasattr(next(iter(X[0]), None), "shape")
     tabular = hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__")
@@ -39,5 +39,5 @@ def is_stream(X: Any) -> bool:
 
 
 def is_dask(X: Any) -> bool:
-    """Return whether this is a collection of Dask's, without importing it."""
+    """Return whether ``X`` is a Dask collection, without importing Dask."""
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")

@@ -1,13 +1,12 @@
-"""Rows in Dask arrays and data frames, whose blocks are used where they are.
+"""Rows in Dask arrays and data frames, which workers reduce where the blocks are.
 
-A reduction sends a task, a few kilobytes, to the blocks, and gets back one result: those of the
-blocks are combined in a tree. What a dead worker had is computed again, by Dask itself. Predictions
-and features are Dask arrays, computed when they are asked for.
+A reduction sends a task of a few kilobytes to the blocks, combines their results in a tree, and
+returns one result. If a worker dies, Dask computes its results again. Predictions and features are
+lazy Dask arrays.
 
-Any scheduler of Dask's serves. A map that is not given fitted takes a pass over the rows of its
-own, and conjugate gradients one for each step: ``X.persist()`` pays if rows are slow to come by.
-Each running task holds a Gram matrix, ``8 * n_components ** 2`` bytes. Progress is shown by Dask's
-own bar or dashboard.
+Any Dask scheduler works. Fitting a map takes a pass over the rows, and conjugate gradients take one
+for each step: call ``X.persist()`` if rows are slow to read. Each running task holds a Gram matrix,
+``8 * n_components ** 2`` bytes. Dask's own progress bar or dashboard shows the progress.
 
 Examples
 --------
@@ -42,7 +41,7 @@ from quadfeat.data.parcels import Parcel
 from quadfeat.data.rows import ArrayRows, Combine, Reader, Rows, Task
 from quadfeat.data.watch import Watch
 
-# How many results are combined in one task.
+# Number of results that one task combines.
 FAN_IN = 8
 
 
@@ -53,24 +52,24 @@ class DaskRows(Rows):
     Attributes
     ----------
     blocks : list of tuples
-        Of rows, targets and weights.
+        Delayed rows, targets and weights.
     columns : array or data frame
-        Without rows.
+        A table with the same columns and no rows.
     dtype : dtype
-        In which features are made.
+        The dtype of features.
     read : callable
-        Validates what is in a block.
+        Validates a block.
     """
 
     blocks: list[tuple[Any, Any, Any]]
     columns: Any
     dtype: Any
     read: Reader
-    against_checkpoints = "X is in blocks of Dask's, which computes again what was lost"
+    against_checkpoints = "X is a Dask collection, and Dask computes lost results again"
 
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any, read: Reader) -> DaskRows:
-        """Cut targets and weights like the rows."""
+        """Return rows with targets and weights in matching blocks."""
         columns, dtype = columns_of(X), dtype_of(X)
         blocks = _delayed_blocks(X)
         beside = [
@@ -112,9 +111,9 @@ def _changed(read: Reader, change: Callable[[Block], Block], *given: Any, **opti
 
 
 def _reduced(X: Any, y: Any, weights: Any, parcel: Parcel) -> tuple[Any, int, bool] | None:
-    """Return what a task makes of a block, its number of rows, and whether one of them counts.
+    """Return the result for a block, its number of rows, and whether a weight is positive.
 
-    None if there are no rows.
+    Return None for a block without rows.
     """
     n_rows = X.shape[0]
     for name, values in (("y", y), ("sample_weight", weights)):
@@ -132,7 +131,7 @@ def _reduced(X: Any, y: Any, weights: Any, parcel: Parcel) -> tuple[Any, int, bo
 
 
 def _combined(parcel: Parcel, parts: list[Any]) -> tuple[Any, int, bool] | None:
-    """Return the combination of results, of which those of empty blocks are None."""
+    """Combine the results of blocks; that of a block without rows is None."""
     found = [part for part in parts if part is not None]
     if not found:
         return None
@@ -168,7 +167,7 @@ def _delayed_blocks(values: Any) -> list[Any]:
 
 
 def _sizes(values: Any) -> tuple[int, ...] | None:
-    """Return the numbers of rows of the blocks, if they are known."""
+    """Return the number of rows of each block, if known."""
     if not isinstance(values, da.Array) or np.isnan(values.chunks[0]).any():
         return None
     return tuple(values.chunks[0])
@@ -210,7 +209,7 @@ def _check_lengths(sizes: tuple[int, ...], n_rows: int, name: str) -> None:
 def map_blocks(
     function: Callable[[Any, Any], Any], content: Any, X: Any, shape: tuple[int, ...], dtype: Any
 ) -> Any:
-    """Return, as a Dask array, a function of each block of rows.
+    """Apply a function to each block of rows, and return a lazy Dask array.
 
     Parameters
     ----------
@@ -228,7 +227,7 @@ def map_blocks(
     task = functools.partial(_of_rows, function, meta)
     sent = dask.delayed(Parcel(content), traverse=False)
     if not isinstance(X, da.Array):
-        # Not map_partitions, which in some versions hands on what is delayed as it is.
+        # Some versions of map_partitions do not compute delayed arguments.
         delayed = dask.delayed(task, pure=False)
         parts = [
             da.from_delayed(delayed(block, sent), (np.nan, *shape), meta=meta)

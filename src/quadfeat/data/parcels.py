@@ -1,4 +1,4 @@
-"""Objects that are small when they are pickled, for other processes."""
+"""Small pickles of objects that hold maps, for other processes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from quadfeat._utils.lazy import cached_property
 
 
 class Parcel:
-    """Anything with maps in it, which travel light.
+    """An object whose maps have small pickles.
 
-    Many nodes travel as the seed that drew them, and are drawn again where they are used: see
-    ``FeatureMap.light``.
+    Large sets of nodes are sent as the state of the generator that drew them, and workers draw them
+    again: see ``FeatureMap.light``.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Parcel:
 
     @cached_property
     def content(self) -> Any:
-        """What was packed."""
+        """The object."""
         return cloudpickle.loads(self._packed)
 
     @cached_property
@@ -53,5 +53,5 @@ class _LightPickler(cloudpickle.CloudPickler):
 
 @lru_cache(maxsize=8)
 def _unpacked(packed: bytes, n_jobs: int | None) -> Any:
-    """Return a map, made once in a process."""
+    """Return a map, which each process makes only once."""
     return cloudpickle.loads(packed).unpacked().with_jobs(n_jobs)

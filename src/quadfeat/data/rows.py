@@ -1,8 +1,8 @@
 """Sources of rows that are read in blocks: one contract for arrays, streams and Dask.
 
-All that is computed from rows is a reduction: a :class:`Task` adds blocks to a state, one after the
-other, and the results for parts of the rows are combined. Where the rows are, and whether parts are
-reduced at the same time, is the affair of the source.
+Everything computed from rows is a reduction: a :class:`Task` adds blocks to a state, one after
+another, and the results for parts of the rows are combined. The source decides where rows are read,
+and whether parts are reduced in parallel.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from quadfeat._utils import validation as check
 from quadfeat.data.blocks import Block, is_dask, is_stream
 from quadfeat.data.watch import Watch
 
-# Returns the validated block of rows, targets and weights as a user gives them. With ``part=True``,
-# all weights may be zero.
+# Validates rows, targets and weights as a user passes them, and returns a block. With
+# ``part=True``, all weights may be zero.
 Reader = Callable[..., Block]
 
 Combine = Callable[[Any, Any], Any]
 
 
 class Task(ABC):
-    """Something that is computed from rows, block by block.
+    """A computation on rows, block by block.
 
-    Tasks are immutable, and are pickled where rows are in other processes.
+    Tasks are immutable, and are pickled if rows are in other processes.
     """
 
     def begin(self, table: Block) -> Any:
-        """Return the state of no rows, for a table whose blocks are going to be added."""
+        """Return the state before any row, for a table whose blocks will be added."""
         return None
 
     @abstractmethod
     def add(self, state: Any, block: Block) -> Any:
-        """Return a state with more rows; the given one may be written on."""
+        """Return the state with a block added; the given state may be overwritten."""
 
     def result(self, state: Any) -> Any:
-        """Return what the state has come to."""
+        """Return the result of the last state."""
         return state
 
     def rows_per_block(self, state: Any) -> int | None:
@@ -51,17 +51,17 @@ class Task(ABC):
         return None
 
     def kept(self, state: Any) -> dict[str, Any]:
-        """Return what a checkpoint has to keep to go on from a state."""
+        """Return the entries that a checkpoint needs to resume from a state."""
         raise NotImplementedError
 
     def resumed(self, kept: dict[str, Any]) -> Any:
-        """Return the state that a checkpoint has kept."""
+        """Return the state from the entries of a checkpoint."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class PerBlock(Task):
-    """A function of each table, with results that are combined.
+    """Applies a function to each table and combines the results.
 
     Examples
     --------
@@ -86,20 +86,19 @@ class Rows(ABC):
     Attributes
     ----------
     n_rows : int or None
-        How many there are, if that is known.
+        Number of rows, if known.
     repeatable : bool
         Whether they can be read several times.
     dtype : dtype
         Of the rows.
     n_columns : int
-        Of the rows.
+        Number of columns of the rows.
     is_stream : bool
-        Whether tables come one after the other, and the first of them has to do for what depends
-        on the data.
+        Whether tables arrive one after another. A map is then fitted to the first of them.
     whole : Block or None
-        All rows as one table, if they are here.
+        All rows as one table, if they are in one.
     against_checkpoints : str or None
-        Why a reduction keeps no checkpoints, if it does not.
+        Why a reduction cannot write checkpoints; None if it can.
     """
 
     is_stream: bool = False
@@ -112,42 +111,42 @@ class Rows(ABC):
 
     @abstractmethod
     def reduce(self, task: Task, combine: Combine, watch: Watch | None = None) -> Any:
-        """Return what a task makes of all rows.
+        """Run a task on all rows and return its result.
 
         Parameters
         ----------
         task : Task
         combine : callable
-            Returns the result for two parts of the rows from those of each.
+            Takes the results for two parts of the rows and returns the result for both.
         watch : Watch, default=None
-            Shows progress and keeps checkpoints.
+            Shows progress and writes checkpoints.
         """
 
     @abstractmethod
     def changed(self, change: Callable[[Block], Block]) -> Rows:
-        """Return these rows with a function of each block in its place."""
+        """Return these rows with a function applied to each block."""
 
     def opening(self) -> Rows:
-        """Return the rows that decide about a map: all of them, or the first block of a stream."""
+        """Return the rows that a map is fitted to: all, or the first block of a stream."""
         return self
 
     def each(
         self, function: Callable[[Block], Any], combine: Combine, watch: Watch | None = None
     ) -> Any:
-        """Return a function of each table, combined; see :meth:`reduce`."""
+        """Apply a function to each table and combine the results; see :meth:`reduce`."""
         return self.reduce(PerBlock(function, combine), combine, watch)
 
 
 class LocalRows(Rows):
-    """Rows that are read here, one table after the other."""
+    """Rows that this process reads, one table after another."""
 
     @abstractmethod
     def tables(self) -> Iterable[Block]:
-        """Return the tables, cut into blocks by :meth:`blocks`."""
+        """Return the tables, which :meth:`blocks` cuts into blocks."""
 
     @abstractmethod
     def first(self) -> Block:
-        """Return the first table, which comes again with the others."""
+        """Return the first table; :meth:`tables` returns it too."""
 
     @property
     def dtype(self) -> Any:
@@ -176,14 +175,14 @@ class LocalRows(Rows):
         n_done: int = 0,
         passed: Callable[[Block], Any] = lambda block: None,
     ) -> Iterator[Block]:
-        """Yield the blocks behind the first ``n_done`` rows, which are handed to ``passed``."""
+        """Yield the blocks after the first ``n_done`` rows, which are passed to ``passed``."""
         seen = 0
         for table in self.tables():
             n_rows = table.n_rows
             size = n_rows if rows_per_block is None else rows_per_block
-            # Even ones, so that none is so small that it is not worth it.
+            # Blocks of even size, so that none is too small to be efficient.
             for rows in gen_even_slices(n_rows, max(1, -(-n_rows // size))):
-                # A table may have been cut elsewhere when those rows were done.
+                # An earlier process may have cut the table at other rows.
                 cut = min(max(n_done - seen, rows.start), rows.stop)
                 if cut > rows.start:
                     passed(table.part(slice(rows.start, cut)))
@@ -216,13 +215,13 @@ class ArrayRows(LocalRows):
 
 
 class StreamRows(LocalRows):
-    """Tables that something iterable yields.
+    """The tables that an iterable yields.
 
     Parameters
     ----------
     items : iterable of tuples ``(X, y)`` or ``(X, y, sample_weight)``
     read : callable
-        Returns a Block for what is in such a tuple.
+        Validates the parts of such a tuple, and returns a Block.
     """
 
     is_stream = True
@@ -271,12 +270,12 @@ class StreamRows(LocalRows):
 
 
 def rows_of(X: Any, y: Any, sample_weight: Any, read: Reader) -> Rows:
-    """Return the rows that a user has given, whatever they are in.
+    """Return the source of rows for the data that a user passes.
 
     Parameters
     ----------
     X : array-like, sparse matrix, Dask collection, or iterable of blocks
-        An iterable of blocks is one only without ``y``.
+        Iterables are taken for blocks only without ``y``.
     y, sample_weight : array-like, Dask collection or None
     read : callable
         Validates rows, targets and weights.

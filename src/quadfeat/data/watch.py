@@ -1,4 +1,4 @@
-"""What goes on beside a pass over rows: progress that is shown, checkpoints that are kept."""
+"""Progress and checkpoints of a pass over rows."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from quadfeat.data.blocks import Block
 from quadfeat.data.checkpoints import Checkpoint
 from quadfeat.data.progress import Progress
 
-# Returns what a checkpoint is to keep, which may take long to put together.
+# Returns the state for a checkpoint. That may take long: it is called only if one is written.
 Kept = Callable[[], dict[str, Any]]
 
 
 class Watch:
-    """Watches over one pass.
+    """Shows the progress of one pass and writes its checkpoints.
 
     Parameters
     ----------
     checkpoint : Checkpoint, default=None
-        Where to keep the state of the pass; None keeps nothing.
+        Where to write the state of the pass; None writes nothing.
     state : dict, default=None
-        What an earlier process has kept: the pass goes on from there.
+        The state that an earlier process has written: the pass resumes from it.
     beside : dict, default=None
-        What a checkpoint keeps beside the state.
+        Entries that a checkpoint holds besides the state.
     verbose : bool, default=False
         Show progress on standard error.
     """
@@ -43,14 +43,14 @@ class Watch:
         self._progress = Progress(verbose, "fit")
 
     def begin(self, n_rows: int | None, kept: Kept) -> None:
-        """Begin a pass over so many rows, if that is known."""
+        """Begin a pass over ``n_rows`` rows, or None if their number is not known."""
         self._progress.total = n_rows
         self._progress.start_at(self.n_done)
         if self.n_done == 0 and self.checkpoint.path is not None:
             self.checkpoint.begin(self._state(kept()))
 
     def pass_over(self, block: Block) -> None:
-        """Take note of rows that an earlier process has added."""
+        """Record rows that an earlier process has added."""
         self.checkpoint.add(block)
 
     def check_resumed(self) -> None:
@@ -58,14 +58,14 @@ class Watch:
         self.checkpoint.check_resumed()
 
     def add(self, block: Block, kept: Kept) -> None:
-        """Take note of rows that were added."""
+        """Record rows that were added."""
         self._progress.add(block.n_rows)
         self.checkpoint.add(block)
         if self.checkpoint.is_due():
             self.checkpoint.offer(self._state(kept()))
 
     def finish(self, n_rows: int = 0) -> None:
-        """End the pass, with rows that were added elsewhere."""
+        """End the pass; ``n_rows`` is the number of rows that other processes have added."""
         self._progress.add(n_rows)
         self._progress.finish()
 
@@ -74,16 +74,16 @@ class Watch:
 
 
 class RowWatch(Watch):
-    """Takes note of rows only, for work that keeps its state in another way.
+    """Records rows only, for solvers that write their states themselves.
 
-    At the end, the rows have to be those that an earlier process has seen.
+    At the end it raises an error if an earlier process has seen other rows.
     """
 
     def begin(self, n_rows: int | None, kept: Kept) -> None:
-        """Do nothing: there is no state to keep."""
+        """Do nothing: there is no state to write."""
 
     def check_resumed(self) -> None:
-        """Do nothing: not before the end."""
+        """Do nothing: :meth:`finish` checks the rows."""
 
     def add(self, block: Block, kept: Kept) -> None:
         self.checkpoint.add(block)
@@ -93,15 +93,15 @@ class RowWatch(Watch):
 
 
 class Work:
-    """A fit that may be interrupted and resumed.
+    """Progress and checkpoints of a fit, which may be interrupted and resumed.
 
     Parameters
     ----------
     checkpoint : Checkpoint
     state : dict or None
-        What an earlier process has kept.
+        The state that an earlier process has written.
     beside : dict
-        What is kept with every state.
+        Entries that are written with every state.
     verbose : bool
     """
 
@@ -119,15 +119,15 @@ class Work:
         self.verbose = verbose
 
     def watch(self, state: dict[str, Any] | None = None) -> Watch:
-        """Return what watches over a pass that goes on from a state."""
+        """Return the watch of a pass, which resumes from a state if there is one."""
         return Watch(self.checkpoint, state, self.beside, verbose=self.verbose)
 
     def row_watch(self) -> RowWatch:
-        """Return what takes note of rows only."""
+        """Return a watch that records rows only."""
         return RowWatch(self.checkpoint)
 
     def begin(self, kept: dict[str, Any]) -> None:
-        """Write a first state."""
+        """Write the first state."""
         self.checkpoint.begin({**self.beside, **kept})
 
     def offer(self, kept: dict[str, Any]) -> None:

@@ -69,7 +69,8 @@ class NotRead(Exception):
 def write_archive(file: IO[bytes], tree: Any, arrays: dict[str, Array], kind: str) -> None:
     """Write a tree and its arrays, as a file of a kind: a model or a checkpoint."""
     digesting = _Digesting(file)
-    with zipfile.ZipFile(digesting, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
+    archive = zipfile.ZipFile(digesting, "w", zipfile.ZIP_STORED)  # type: ignore[call-overload]
+    try:
         archive.writestr(_member(TREE), json.dumps(tree, allow_nan=False, indent=1))
         for name, array in arrays.items():
             with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as member:
@@ -77,6 +78,10 @@ def write_archive(file: IO[bytes], tree: Any, arrays: dict[str, Array], kind: st
         archive.comment = (
             f"quadfeat {kind}, format {FORMAT}, version {__version__}, sha256 "
         ).encode() + b"0" * DIGEST_LENGTH
+        archive.close()
+    except BaseException:
+        archive.fp = None  # closing it halfway would raise another error in place of this one
+        raise
     digesting.finish()
 
 

@@ -105,7 +105,7 @@ def check_signs(value: Any, shape: Shape, dtype: Any, name: str) -> None:
     expect(bool((np.abs(value) == 1).all()), f"{name} are not signs")
 
 
-def check_texts(value: Any, name: str) -> None:
+def check_strings(value: Any, name: str) -> None:
     """Expect a dict from strings to strings."""
     check_kind(value, dict, name)
     for item in (*value, *value.values()):

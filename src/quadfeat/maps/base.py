@@ -14,13 +14,14 @@ from quadfeat.engine import core
 
 Self = TypeVar("Self", bound="FeatureMap")
 
-# Numbers up to this size, and down to its inverse, are far from the ends of float32.
+# Numbers between the inverse of this one and this one are far from the limits of float32.
 USUAL = 1e12
 
-# Rows of a block at most: sums over them are in the dtype of the features, beyond in float64.
+# Most rows in a block. Sums within a block are in the dtype of the features; blocks are added in
+# float64.
 ROWS_PER_BLOCK = 1024
 
-# Features that are cast to float64 at once: few enough to stay in a cache.
+# Number of features to cast to float64 at once: few enough to stay in the cache.
 ENTRIES_PER_CAST = 2**18
 
 # Writes the features of rows into an array.
@@ -28,17 +29,17 @@ Writer = Callable[[Any, Array], None]
 
 
 class FeatureMap(ABC):
-    """A fitted function from rows to columns, and products with what it returns.
+    """A fitted function from rows to columns, and products with these columns.
 
-    A map is immutable: what it computes never changes. Rows are validated before they come here:
-    an array or a CSR matrix, without duplicate entries, of float32 or float64 and of
-    ``n_features_in`` columns. They need not be finite.
+    A map is immutable: the same rows always give the same columns. Callers validate rows: an array
+    or a CSR matrix without duplicate entries, of dtype float32 or float64, with ``n_features_in``
+    columns. Rows may hold NaN or infinity, which :meth:`write` rejects.
 
-    With ``Z`` the columns of the rows ``X``, products with ``Z`` take as much memory as their
-    factors and results: ``Z`` itself is made, used and dropped, a block of rows at a time.
+    Let ``Z`` be the columns of the rows ``X``. Products with ``Z`` need memory for their factors
+    and results only, since ``Z`` is computed one block of rows at a time.
 
-    Subclasses implement ``n_features_in``, ``n_columns``, :meth:`write` and :meth:`fingerprint`;
-    they override products if they know a faster way.
+    Subclasses implement ``n_features_in``, ``n_columns``, :meth:`write` and :meth:`fingerprint`.
+    They may override the products with faster ones.
 
     Attributes
     ----------
@@ -87,7 +88,7 @@ class FeatureMap(ABC):
         """Return a string that is the same for maps with the same results, and only for them."""
 
     def with_jobs(self: Self, n_jobs: int | None) -> Self:
-        """Return the same map, which uses so many threads."""
+        """Return the same map with another number of threads."""
         if n_jobs == self.n_jobs:
             return self
         other = copy.copy(self)
@@ -95,9 +96,9 @@ class FeatureMap(ABC):
         return other
 
     def light(self) -> Any:
-        """Return what to pickle in place of this map where bytes are dear.
+        """Return a smaller object to send to other processes in place of this map.
 
-        It has a method ``unpacked`` that returns the map.
+        Its method ``unpacked`` returns the map.
         """
         return self
 
@@ -106,7 +107,7 @@ class FeatureMap(ABC):
         return self
 
     def columns(self, X: Any) -> Array:
-        """Return the columns of rows in an array of their own, in the dtype of ``X``."""
+        """Return the columns of rows in a new array, in the dtype of ``X``."""
         out: Array = np.empty((X.shape[0], self.n_columns), dtype=X.dtype)
         self.write(X, out)
         return out
@@ -161,21 +162,22 @@ class FeatureMap(ABC):
     def predict(
         self, X: Any, coefficients: Float64Array, intercept: Float64Array | float = 0.0
     ) -> Float64Array:
-        """Return ``Z coefficients + intercept`` as models predict it.
+        """Return ``Z coefficients + intercept``, the predictions of a model.
 
-        The product is in the dtype of ``X``, for coefficients of any size, and the sum in float64.
+        The product is in the dtype of ``X``, for coefficients of any size. The intercept is added
+        in float64.
         """
         largest = np.abs(coefficients).max(axis=0, initial=0.0)
         if not np.isfinite(largest).all():
             raise ValueError("coefficients are beyond the range of numbers: rescale y.")
-        # Within the range of float32, in units that are powers of two.
+        # Scale the coefficients by powers of two, so that float32 can hold them.
         units = np.ldexp(1.0, np.frexp(largest)[1])
         return np.asarray(self.multiply(X, coefficients / units) * units + intercept)
 
     def in_float64(self, X: Any) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield slices of rows and their columns, made in the dtype of ``X``, as float64.
+        """Yield slices of rows and their columns, computed in the dtype of ``X``, as float64.
 
-        Columns take the place of those before.
+        Each array is overwritten by the next one.
         """
         size = max(1, ENTRIES_PER_CAST // self.n_columns)
         buffer = np.empty((size, self.n_columns))
@@ -189,7 +191,7 @@ class FeatureMap(ABC):
                 yield slice(rows.start + start, rows.start + start + len(part)), buffer[: len(part)]
 
     def writer(self, X: Any) -> Writer:
-        """Return what writes the columns of any of these rows, which are looked at once."""
+        """Return a function that writes the columns of blocks of ``X``, which is checked once."""
         return self.write
 
     def multiply_blocks(self, X: Any, V: Array, write: Writer) -> Array:
@@ -223,7 +225,7 @@ class FeatureMap(ABC):
         return out * unit
 
     def blocks(self, X: Any, write: Writer) -> Iterator[tuple[slice, Array]]:
-        """Yield slices of rows and their columns, each in the place of the one before."""
+        """Yield slices of rows and their columns; the next array overwrites the last one."""
         n_rows, n_columns = X.shape[0], self.n_columns
         size = max(1, min(ROWS_PER_BLOCK, core.ENTRIES_PER_BATCH // n_columns))
         buffer: Array = np.empty((min(size, n_rows), n_columns), dtype=X.dtype)
@@ -234,7 +236,7 @@ class FeatureMap(ABC):
             yield rows, Z
 
     def left_factor(self, V: Any, dtype: Any) -> Array:
-        """Return what the columns are multiplied by, which has to be finite in their dtype."""
+        """Return the factor ``V`` of ``Z V``; reject one that is not finite in this dtype."""
         V = factor(V, "V", self.n_columns, "components", dtype)
         if not np.isfinite(V).all():
             raise ValueError(
@@ -244,7 +246,7 @@ class FeatureMap(ABC):
 
 
 def factor(values: Any, name: str, n_rows: int, what: str, dtype: Any) -> Array:
-    """Return the other factor of a product as a matrix of so many rows."""
+    """Return a factor of a product as a matrix; reject another number of rows."""
     with np.errstate(over="ignore"):  # callers check the range
         found = np.asarray(values, dtype=dtype)
     if found.ndim != 2 or found.shape[0] != n_rows:
@@ -256,12 +258,12 @@ def factor(values: Any, name: str, n_rows: int, what: str, dtype: Any) -> Array:
 
 
 def of_usual_size(largest: Any) -> Any:
-    """Return whether numbers, of which these are the largest, may be multiplied in float32."""
+    """Return whether float32 can multiply numbers whose largest magnitudes these are."""
     return (largest == 0) | ((largest > 1.0 / USUAL) & (largest < USUAL))
 
 
 def in_units(values: Any) -> tuple[float, Any]:
-    """Return a unit, and numbers in it: those of float64 that float32 could not hold need one."""
+    """Return a unit, and the values divided by it, so that float32 can hold them."""
     if values is None:
         return 1.0, None
     values = np.asarray(values, dtype=np.float64)
@@ -273,7 +275,7 @@ def in_units(values: Any) -> tuple[float, Any]:
 
 
 def diagonal(weights: Any, X: Any) -> Array:
-    """Return weights of rows as a matrix of one column."""
+    """Return the weights of rows as a matrix with one column."""
     n_rows = X.shape[0]
     if weights is None:
         return np.broadcast_to(np.ones((1, 1), dtype=X.dtype), (n_rows, 1))

@@ -1,4 +1,4 @@
-"""Features of a kernel at drawn nodes."""
+"""The feature map of a kernel and drawn nodes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from quadfeat.maps.base import FeatureMap, Writer, diagonal, factor, in_units
 from quadfeat.rules.base import Rule
 from quadfeat.rules.nodes import Nodes
 
-# Nodes of more bytes travel as the seed that drew them, with this many numbers to tell them by.
+# Nodes of more bytes are sent to workers as the state of the generator that drew them, with this
+# many projections to verify the nodes that workers draw.
 NODES_UP_TO = 2**15
 TRACE = 64
 
-# As error messages of scikit-learn call what rejects rows.
+# The estimator that scikit-learn's error messages name when rows are rejected.
 ESTIMATOR = "QuadratureFeatures"
 
 
@@ -36,18 +37,18 @@ ESTIMATOR = "QuadratureFeatures"
 class QuadratureMap(FeatureMap):
     """Features whose inner products approximate a kernel.
 
-    Up to ``core.OUTPUTS_UP_TO`` columns of the other factor, the native core multiplies the
-    features of a tile of rows while they are in the cache. In all other cases BLAS multiplies
-    those of a block of rows.
+    If the other factor has up to ``core.OUTPUTS_UP_TO`` columns, the native core multiplies the
+    features of a tile of rows while they are in the cache. Otherwise BLAS multiplies the features
+    of a block of rows.
 
     Parameters
     ----------
     kernel : Kernel
-        With numbers as its scale.
+        Its scale is numeric, not a string such as ``"scale"``.
     nodes : Nodes
-        As a rule has drawn them.
+        The nodes that a rule has drawn.
     origin : Origin, default=None
-        Where the nodes come from, if that is known.
+        How the nodes were drawn, if known.
     """
 
     kernel: Kernel
@@ -68,7 +69,7 @@ class QuadratureMap(FeatureMap):
         checks.check_kind(self.origin, (Origin, type(None)), "origin of map_")
 
     def __getstate__(self) -> dict[str, Any]:
-        # Compiled maps are shared with copies, and not worth pickling.
+        # Copies share compiled maps, and pickles leave them out.
         return {name: value for name, value in vars(self).items() if name != "_compiled"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -92,7 +93,7 @@ class QuadratureMap(FeatureMap):
         threads = core.n_threads(self.n_jobs)
         if not sparse.issparse(X):
             near = self._engine(X.dtype, far=False)
-            # The core looks at the entries as it comes to them; nearly always that is all.
+            # The core checks entries while it reads them, which suffices for most data.
             if near.is_fused and near.write_within(X, out, threads, self._range_of_core(X.dtype)):
                 return
         self.engine_for(X).write(X, out, threads)
@@ -156,26 +157,26 @@ class QuadratureMap(FeatureMap):
     # Which engine serves which rows.
 
     def engine_for(self, X: Any) -> CompiledMap:
-        """Return what computes the features of these rows, which are checked to be in range."""
+        """Return the engine for these rows; reject rows whose features are out of range."""
         far = X.shape[0] > 0 and self._reaches_far(X)
         return self._engine(X.dtype, far=far)
 
     def _engine(self, dtype: Any, *, far: bool) -> CompiledMap:
-        """Return what computes features of this dtype, made when first asked for."""
-        far = far or core.CORE == "numpy"  # to which nothing is far
+        """Return the engine for a dtype, compiled on first use."""
+        far = far or core.CORE == "numpy"  # NumPy handles arguments of any size
         compiled: CompiledMap = self._kept(
             (dtype, far), lambda: core.compile_map(self.nodes, self.kernel, dtype, far=far)
         )
         return compiled
 
     def _range_of_core(self, dtype: Any) -> float:
-        """Return how large entries of ``X`` may be for the native core to be right on them."""
+        """Return the largest entry of ``X`` for which the native core is accurate."""
 
         def compute() -> float:
             argument = self._largest_argument(1.0, dtype)
             limit = core.farthest(self.kernel, dtype)
-            # A little less than where _reaches_far begins, which decides on what is beyond; the
-            # root where features grow as the square of arguments, and leave the range before.
+            # Slightly below the limit of _reaches_far, which decides about larger entries. Features
+            # that grow as the square of their arguments overflow earlier: the root is for them.
             for largest in (limit, np.sqrt(limit)) if argument > 0 else ():
                 entry = min(0.999 * largest / argument, float(np.finfo(dtype).max))
                 if self._largest_argument(entry, dtype) < np.inf:
@@ -186,7 +187,7 @@ class QuadratureMap(FeatureMap):
         return largest
 
     def _kept(self, key: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
-        """Return what is computed from kernel and nodes when it is first asked for."""
+        """Return a cached value, computed from kernel and nodes on first use."""
         cache: dict[Any, Any] = vars(self)["_compiled"]
         kept = cache.get(key)
         if kept is None:
@@ -196,7 +197,7 @@ class QuadratureMap(FeatureMap):
     def _reaches_far(self, X: Any) -> bool:
         """Return whether arguments may be too large for the native core.
 
-        Rejects data that are not finite, or on which a feature would overflow the dtype.
+        Raise an error if data are not finite, or a feature would overflow the dtype.
         """
         largest = core.largest_magnitude(X)
         if not np.isfinite(largest):
@@ -211,7 +212,7 @@ class QuadratureMap(FeatureMap):
         return argument > core.farthest(self.kernel, X.dtype)
 
     def _largest_argument(self, largest: float, dtype: Any) -> float:
-        """Return a bound of arguments for entries up to ``largest``, infinite beyond the range."""
+        """Return a bound on the arguments for entries up to ``largest``; infinity on overflow."""
         nodes, kernel, d = self.nodes, self.kernel, self.n_features_in
         scale = float(np.max(kernel.input_factor(d)))
         with np.errstate(over="ignore"):
@@ -223,14 +224,14 @@ class QuadratureMap(FeatureMap):
         in_range = max(argument, value, feature) <= float(np.finfo(dtype).max)
         return argument if in_range else float("inf")
 
-    # Travelling.
+    # Sending maps to other processes.
 
     def light(self) -> Any:
-        """Return the map without its nodes, if they are many and its origin draws the same ones."""
+        """Return the map without its nodes, if they are many and can be drawn again."""
         if self.origin is None or len(pickle.dumps(self.nodes)) <= NODES_UP_TO:
             return self
         drawn = self.origin.draw(self)
-        if replace(self, nodes=drawn).fingerprint() != self.fingerprint():  # other weights, say
+        if replace(self, nodes=drawn).fingerprint() != self.fingerprint():  # such as fitted weights
             return self
         return LightMap(self.kernel, self.origin, self.n_features_in, self.n_columns, _trace(drawn))
 
@@ -238,12 +239,12 @@ class QuadratureMap(FeatureMap):
 @register
 @dataclass(frozen=True)
 class Origin:
-    """Where nodes come from.
+    """How nodes were drawn.
 
     Attributes
     ----------
     rule : Rule
-        What drew them.
+        The rule that drew them.
     before, after : dict
         The states of the generator before and after the draw.
     reweighted : bool
@@ -256,7 +257,7 @@ class Origin:
     reweighted: bool = False
 
     def check_consistency(self) -> None:
-        """Raise an error if these are no rule and states; see ``quadfeat.io.register``."""
+        """Raise an error if the rule or a state is not valid; see ``quadfeat.io.register``."""
         checks.check_kind(self.rule, Rule, "rule of map_")
         check_state(self.before)
         check_state(self.after)
@@ -270,7 +271,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class LightMap:
-    """A map without its nodes, and a few of their projections to tell them by."""
+    """A map without its nodes, and some projections to verify nodes that are drawn again."""
 
     kernel: Kernel
     origin: Origin
@@ -279,7 +280,7 @@ class LightMap:
     trace: Float64Array
 
     def unpacked(self) -> QuadratureMap:
-        """Return the map, with nodes that are drawn again."""
+        """Draw the nodes again and return the map."""
         nodes = self.origin.draw(self)
         if not np.allclose(_trace(nodes), self.trace, rtol=1e-6):
             raise RuntimeError(
@@ -290,6 +291,6 @@ class LightMap:
 
 
 def _trace(nodes: Nodes) -> Float64Array:
-    """Return numbers that are the same for the same nodes, and hardly for others."""
+    """Return some projections, by which different nodes can be recognized."""
     projections: Float64Array = nodes.arguments(np.ones((1, nodes.directions.d)))[0]
     return projections[:: -(-len(projections) // TRACE)].copy()

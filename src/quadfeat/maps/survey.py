@@ -1,4 +1,4 @@
-"""What a map has to know of rows to be fitted to them."""
+"""The spread and a sample of rows, to which a map is fitted."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from quadfeat.data.sampling import RowSample
 from quadfeat.kernels import Spread
 from quadfeat.maps.quadrature import ESTIMATOR
 
-# Rows that stand for all others: so many, but not more entries.
+# Rows in a sample: as many as have SAMPLE_ENTRIES entries, within the limits SAMPLE_ROWS.
 SAMPLE_ROWS = (1024, 4096)
 SAMPLE_ENTRIES = 2**21
 
 
 class View(ABC):
-    """What is known of rows.
+    """Rows to which a map is fitted: all of them, or a sample and its spread.
 
     Attributes
     ----------
     table : array or CSR matrix of shape (n_rows, n_columns)
-        The rows that count, or enough of them to estimate the error of a map.
+        The rows of positive weight, or a sample large enough to estimate the error of a map.
     """
 
     table: Any
@@ -40,11 +40,11 @@ class View(ABC):
 
     @abstractmethod
     def sample(self, n_rows: int) -> RowSample:
-        """Return some rows, which do not depend on the order of all."""
+        """Return a sample of rows, which does not depend on their order."""
 
 
 class TableView(View):
-    """Rows that are all here."""
+    """A view of all rows, which are in one table."""
 
     def __init__(self, X: Any, weights: Any = None) -> None:
         self.X = X
@@ -61,7 +61,7 @@ class TableView(View):
 
 @dataclass(frozen=True)
 class Survey(View):
-    """A sample of rows that are elsewhere, and their spread."""
+    """A sample of rows that come in blocks, and the spread of all of them."""
 
     spread: Spread
     chosen: RowSample
@@ -69,14 +69,14 @@ class Survey(View):
 
     @classmethod
     def of(cls, block: Block) -> Survey:
-        """Look at a block of rows."""
+        """Return the survey of a block."""
         X, weights = block.X, block.weights
         assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
         size = int(np.clip(SAMPLE_ENTRIES // X.shape[1], *SAMPLE_ROWS))
         return cls(Spread.of(X, weights), RowSample.of(X, size, weights), X.dtype)
 
     def merged(self, other: Survey) -> Survey:
-        """Return that of the rows of both."""
+        """Return the survey of the rows of both."""
         dtype = np.result_type(self.dtype, other.dtype)
         spread, chosen = self.spread.merged(other.spread), self.chosen.merged(other.chosen)
         return Survey(spread, chosen, dtype)
@@ -95,12 +95,12 @@ class Survey(View):
 
 
 def view_of(rows: Rows) -> View:
-    """Look at rows, wherever they are; reject those that are not finite."""
+    """Return a view of rows from any source; reject rows that are not finite."""
     return look(rows, _nothing, _nothing)[0]
 
 
 def look(rows: Rows, function: Callable[[Block], Any], combine: Combine) -> tuple[View, Any]:
-    """Look at rows, and return a function of each block, combined, from the same pass."""
+    """Return a view of rows, and the combined results of a function of blocks, in one pass."""
     if rows.whole is not None:
         X, _, weights = rows.whole
         if weights is not None:  # which those of classes may have made zero
@@ -119,7 +119,7 @@ def _nothing(*_: Any) -> None:
 
 @dataclass(frozen=True)
 class _Both:
-    """A survey of rows, and something else."""
+    """Computes a survey and another function of each block."""
 
     function: Callable[[Block], Any]
     combine: Combine

@@ -20,21 +20,21 @@ from quadfeat._utils.validation import Array
 from quadfeat.data.checkpoints import described
 from quadfeat.maps.base import FeatureMap
 
-# Entries of rows, or of columns made from them, that are transformed at once.
+# Most entries in a batch for the transformer, of rows or of their columns.
 ENTRIES_PER_BATCH = 2**22
 
 
 @dataclass(frozen=True, eq=False)
 class TransformerMap(FeatureMap):
-    """Rows as a fitted transformer returns them, dense and in the dtype of the rows.
+    """The columns that a fitted transformer returns, dense and in the dtype of the rows.
 
-    The transformer has to treat each row by itself, as nearly all do: rows come to it in batches of
-    any size. It uses threads in its own way: ``n_jobs`` of the map has no effect on it.
+    The transformer has to treat each row by itself, as nearly all do, since it gets rows in batches
+    of any size. It uses threads in its own way: ``n_jobs`` of the map has no effect on it.
 
     Parameters
     ----------
     transformer : object
-        With a method ``transform`` that returns a dense or sparse matrix.
+        Fitted, with a method ``transform`` that returns a dense or sparse matrix.
     n_features_in : int
         Number of columns of the rows.
     n_columns : int
@@ -58,8 +58,8 @@ class TransformerMap(FeatureMap):
 
     @classmethod
     def of(cls, transformer: Any, n_features_in: int) -> TransformerMap:
-        """Return the map of a fitted transformer of rows with so many columns."""
-        with np.errstate(all="ignore"):  # of a row of zeros, only the number of columns counts
+        """Return the map of a transformer that was fitted to ``n_features_in`` columns."""
+        with np.errstate(all="ignore"):  # only the number of columns is used
             found = cls(transformer, n_features_in, 0)._transformed(np.zeros((1, n_features_in)))
         return cls(transformer, n_features_in, found.shape[1])
 
@@ -83,7 +83,7 @@ class TransformerMap(FeatureMap):
             )
 
     def _transformed(self, X: Any) -> Any:
-        """Return what the transformer returns, as a dense array."""
+        """Transform rows and return a dense array."""
         found = self.transformer.transform(self._named(X))
         if sparse.issparse(found):
             return found.toarray()
@@ -109,7 +109,7 @@ class TransformerMap(FeatureMap):
     def fingerprint(self) -> str:
         try:
             return str(joblib.hash((type(self.transformer).__qualname__, self.transformer)))
-        except pickle.PicklingError:  # it has a function without a name
+        except pickle.PicklingError:  # it holds a lambda or a local function
             parts = [described(self.transformer), *map(_code_of, _parameters_of(self.transformer))]
             return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -122,15 +122,15 @@ def _parameters_of(transformer: Any) -> list[Any]:
 
 
 def _code_of(value: Any) -> str:
-    """Return the code of a function, and nothing for other values."""
+    """Return the code of a function as a string, and an empty string for other values."""
     code = getattr(value, "__code__", None)
     return "" if code is None else f"{code.co_code.hex()} {code.co_names} {code.co_consts}"
 
 
 def fitted(transformer: Any, X: Any, y: Any = None, weights: Any = None) -> Any:
-    """Return a clone of a transformer that is fitted to rows, with weights if it takes them.
+    """Fit a clone of a transformer to rows, with weights if it accepts them.
 
-    One that does not take them is fitted to the rows whose weight is positive.
+    A transformer without ``sample_weight`` is fitted to the rows with positive weight.
     """
     unfitted = clone(transformer)
     if weights is not None and has_fit_parameter(unfitted, "sample_weight"):
@@ -142,7 +142,7 @@ def fitted(transformer: Any, X: Any, y: Any = None, weights: Any = None) -> Any:
 
 
 def is_transformer(value: Any) -> bool:
-    """Return whether this can be fitted and transforms, as transformers of scikit-learn do."""
+    """Return whether a value has ``fit`` and ``transform``, as scikit-learn's transformers do."""
     return hasattr(value, "fit") and hasattr(value, "transform") and not isinstance(value, type)
 
 

@@ -1,4 +1,4 @@
-"""The estimators: the map as a transformer, and models on it."""
+"""The estimators: a transformer to features, and models on features."""
 
 from quadfeat.models.buffers import transform_into
 from quadfeat.models.classification import QuadratureRidgeClassifier

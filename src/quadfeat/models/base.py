@@ -1,6 +1,6 @@
-"""What models on features have in common: fitting, adding rows, predicting.
+"""The base class of models on features: fitting and adding rows.
 
-A model is made of targets, weights, a link and predictions. Its map comes from
+A model defines targets, weights, a link and predictions. Its map comes from
 :mod:`quadfeat.models.mapping`, its rows from :mod:`quadfeat.data`, its coefficients from a solver.
 """
 
@@ -43,9 +43,9 @@ def can_add_rows(model: Any) -> bool:
 
 
 class QuadratureModel(FittedModel):
-    """What regression and classification have in common."""
+    """Base class of regression and classification."""
 
-    # How scikit-learn is to validate targets.
+    # How scikit-learn validates targets.
     target_checks: dict[str, Any] = {}  # noqa: RUF012
 
     def __init__(
@@ -85,39 +85,39 @@ class QuadratureModel(FittedModel):
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    # What regression and classification do differently.
+    # Regression and classification override these.
 
     def checked_targets(self, y: Any) -> Any:
-        """Return validated targets of a batch."""
+        """Return the validated targets of a batch."""
         raise NotImplementedError
 
     def targets(self) -> Targets:
-        """Return what makes columns of targets."""
+        """Return the coding of targets as columns."""
         raise NotImplementedError
 
     def weighted(self, rows: Rows) -> Rows:
-        """Return rows with the weights with which they count."""
+        """Return rows with their final weights."""
         return rows
 
     def describe(self, solution: Solution) -> None:
-        """Set the attributes that tell about the targets."""
+        """Set the attributes that describe the targets."""
 
     def declare(self, classes: Any) -> None:
-        """Take the classes of all rows, if they are given beforehand."""
+        """Store the classes of all rows, if the user has listed them."""
 
     def check_parameters(self) -> None:
-        """Raise an error about parameters before any work."""
+        """Raise an error if a parameter is not valid, before any work."""
         parameters.check_all(self)
 
     def check_fit(self) -> None:
-        """Raise an error about what is known only when all rows have been seen."""
+        """Raise an error if the targets of all rows together are not valid."""
 
     def n_outputs(self, solved: int) -> int:
-        """Return how many outputs a model with so many solved for has to have."""
+        """Return the number of outputs to expect if the solution has ``solved`` of them."""
         raise NotImplementedError
 
     def reason_against_adding(self) -> str | None:
-        """Return why rows cannot be added to others with these parameters, if they cannot."""
+        """Return why these parameters do not allow adding rows; None if they do."""
         return parameters.reason_against_adding(self)
 
     # Fitting.
@@ -128,14 +128,14 @@ class QuadratureModel(FittedModel):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or iterable of blocks
-            A memory map is read a block at a time. An iterable yields tuples ``(X, y)`` or
-            ``(X, y, sample_weight)``, such as :class:`~quadfeat.ParquetBlocks`; the first of them
-            decides about a map that depends on the data. Dask arrays and data frames are summed up
-            where their blocks are.
+            A memory map is read one block at a time. An iterable, such as
+            :class:`~quadfeat.ParquetBlocks`, yields tuples ``(X, y)`` or ``(X, y, sample_weight)``;
+            a map that depends on the data is fitted to the first of them. Workers process the
+            blocks of Dask arrays and data frames.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets; None for an iterable of blocks.
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
+            Weights of the rows.
 
         Returns
         -------
@@ -150,13 +150,13 @@ class QuadratureModel(FittedModel):
         return self
 
     def _fit_rows(self, rows: Rows) -> None:
-        """Fit to rows from any source."""
+        """Fit the model to rows from any source."""
         if self.checkpoint is not None and rows.against_checkpoints is not None:
             raise ValueError(
                 f"checkpoint={str(self.checkpoint)!r} has nothing to act on, since "
                 f"{rows.against_checkpoints}: leave it out."
             )
-        rows.opening()  # names of columns, which streams have in their blocks, tell fits apart
+        rows.opening()  # sets the names of columns, which are part of the identity
         identity = parameters.identity(self, rows.n_rows)
         checkpoint = Checkpoint(self.checkpoint, identity, saved.check_state)
         state = checkpoint.load()
@@ -177,7 +177,7 @@ class QuadratureModel(FittedModel):
         self.check_fit()
 
     def _blank(self: Self) -> Self:
-        """Return a copy that is not fitted: a fit is replaced as a whole or not at all."""
+        """Return a copy that is not fitted, so that a failed fit does not change this model."""
         draft = copy.copy(self)
         draft.__dict__ = {
             name: value
@@ -187,19 +187,19 @@ class QuadratureModel(FittedModel):
         return draft
 
     def _take_features(self, kept: Any, rows: Rows) -> None:
-        """Take a map that was kept, or the one for rows."""
+        """Set the map: one from a checkpoint, or one for the rows."""
         self.features_ = features_for(self, rows, self.targets()) if kept is None else kept
         if own_map(self.features_) is None:
             self._transformer_map = TransformerMap.of(self.features_, rows.n_columns)
         self._fitted_with = parameters.of_all_rows(self)
 
     def _problem(self) -> Problem:
-        """Return what is to be solved."""
+        """Return the problem for the solver."""
         penalty = Penalty.of(self.alpha, self.alphas)
         return Problem(self.map_, self.targets(), penalty, bool(self.fit_intercept))
 
     def _add(self: Self, X: Any, y: Any, sample_weight: Any, declared: Any = None) -> Self:
-        """Add rows to those seen so far."""
+        """Add rows to those of earlier calls."""
         self.check_parameters()
         with changing(self):
             is_first = not hasattr(self, "features_")
@@ -231,7 +231,7 @@ class QuadratureModel(FittedModel):
         Parameters
         ----------
         other : object
-            A fitted model of the same class. Left as it is.
+            A fitted model of the same class. It does not change.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class QuadratureModel(FittedModel):
             other = snapshot(other)
             check_is_fitted(other)
             self._check_mergeable(other)
-            draft = copy.copy(self)  # replaced as a whole, even if this is interrupted
+            draft = copy.copy(self)  # an interrupt leaves this model unchanged
             draft._solution = self._solution.merged(other._solution, self._problem())
             draft.describe(draft._solution)
             self.__dict__ = draft.__dict__
@@ -288,11 +288,11 @@ class QuadratureModel(FittedModel):
     path_parameters = ("checkpoint",)
 
     def check_consistency(self) -> None:
-        """Raise an error if what was fitted does not fit together."""
+        """Raise an error if the fitted attributes do not fit together."""
         if hasattr(self, "features_"):
             saved.check_model(self)
 
     @staticmethod
     def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
-        """Bring the attributes of an older format up to date."""
+        """Convert the attributes of an older format."""
         return saved.migrated(attributes, found_format)

@@ -1,4 +1,4 @@
-"""Features that are written into arrays of the user."""
+"""Write features into an array that the user provides."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["transform_into"]
 
 
 def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
-    """Write the features of ``X`` into an array that is there already.
+    """Write the features of ``X`` into an existing array.
 
-    Saves the allocation (and for large arrays most of the page faults) of a fresh result in
-    loops over batches.
+    In loops over batches, this avoids allocating a new array for each batch, and for large arrays
+    most page faults.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
     X : array-like or sparse matrix of shape (n_samples, n_features)
     out : ndarray of shape (n_samples, n_components)
         Writable, of the dtype that ``features.transform(X)`` would have, in any memory order, not
-        overlapping ``X``. If ``X`` is refused for its entries, a part of it may be written.
+        overlapping ``X``. If ``X`` is rejected for its entries, a part of ``out`` may be written.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
 
 
 def _overlap(a: Array, b: Array) -> bool:
-    """Return whether two arrays have memory in common, or may have if that is hard to tell."""
+    """Return whether two arrays may share memory; True if that is too hard to decide."""
     try:
         return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:

@@ -1,9 +1,9 @@
-r"""Probabilities from the decisions of a classifier, by a temperature.
+r"""Probabilities from the decisions of a classifier, by temperature scaling.
 
 Probabilities are :math:`p_c \propto e^{f_c / T}` with the decisions :math:`f` of the classes (for
-two classes :math:`\pm f`). The temperature is that at which decisions on rows that were left out
-make their classes most likely. One number for all classes keeps the class with the largest decision
-the most likely one.
+two classes :math:`\pm f`). The temperature maximizes the likelihood of the classes of training rows
+under leave-one-out decisions. One temperature for all classes keeps the class with the largest
+decision the most likely one.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from scipy import optimize, special
 from quadfeat._utils.validation import Float64Array
 from quadfeat.solvers.posterior import Posterior
 
-# Inverse temperatures that are considered. Beyond them probabilities are 0 or 1 to rounding, or all
-# the same.
+# Range of inverse temperatures. Outside it, probabilities are 0 or 1 up to rounding, or all equal.
 INVERSE_TEMPERATURES = (1e-3, 1e3)
 
 
 def left_out_decisions(
     posterior: Posterior, Z: Float64Array, targets: Float64Array, amounts: Float64Array
 ) -> Float64Array:
-    """Return the decisions on rows of training as if each had been left out, exactly.
+    """Return the exact leave-one-out decisions of training rows.
 
     Parameters
     ----------
@@ -31,11 +30,11 @@ def left_out_decisions(
         Features of the rows.
     targets : array of shape (n_rows, n_outputs)
     amounts : array of shape (n_rows,)
-        With which weight each row is left out.
+        The weight that is left out of each row.
     """
     fitted = Z @ posterior.coefficients + posterior.intercept
     left = 1.0 - (amounts * posterior.leverage(Z))[:, None]
-    # A row that determines the fit by itself tells nothing about others.
+    # The decision without a row that alone determines the fit is 0.
     return np.where(left > 1e-10, targets - (targets - fitted) / np.maximum(left, 1e-10), 0.0)
 
 
@@ -48,7 +47,7 @@ def probabilities(decisions: Float64Array, temperature: float) -> Float64Array:
 
 
 def best_temperature(decisions: Float64Array, classes: np.ndarray, weights: Float64Array) -> float:
-    """Return the temperature at which the classes of rows are most likely.
+    """Return the temperature that maximizes the likelihood of the classes of rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Weights of classes, by which those of their rows are multiplied."""
+"""Class weights, which multiply the weights of rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from quadfeat.solvers.targets import ClassAmounts
 
 @dataclass(frozen=True)
 class ClassWeights:
-    """Multiplies the weights of rows by those of their classes.
+    """Multiplies the weights of rows by the weights of their classes.
 
     Parameters
     ----------
     weights : dict
-        Of labels and weights; a class that is not in it has the weight 1.
+        Weights of labels; a class that is missing has weight 1.
     """
 
     weights: dict[Any, float]
 
     def __call__(self, block: Block) -> Block:
-        """Return a block with other weights."""
+        """Return the block with its weights multiplied."""
         classes, which = np.unique(block.y, return_inverse=True)
         weights = np.array([self._weight_of(label) for label in classes.tolist()])[which]
         return block._replace(weights=weights if block.weights is None else weights * block.weights)
@@ -42,7 +42,7 @@ class ClassWeights:
 
 
 def balanced(rows: Rows) -> dict[Any, float]:
-    """Return the weights with which all classes of rows count the same."""
+    """Return the class weights that give all classes the same total weight."""
     if rows.is_stream:
         raise ValueError(
             "class_weight='balanced' needs the classes of all rows at once, and X is an "
@@ -58,7 +58,7 @@ def balanced(rows: Rows) -> dict[Any, float]:
 
 
 def check_class_weight(weights: Any) -> None:
-    """Raise an error if ``class_weight`` is none that there is."""
+    """Raise an error if ``class_weight`` is not valid."""
     known = weights is None or isinstance(weights, dict)
     if not known and not (isinstance(weights, str) and weights == "balanced"):
         raise ValueError(
@@ -67,7 +67,7 @@ def check_class_weight(weights: Any) -> None:
 
 
 def check_keys(weights: Any, classes: list[Any]) -> None:
-    """Raise an error for weights of what are no classes, if a class has none."""
+    """Reject keys that are no classes, if a class has no weight."""
     if not isinstance(weights, dict):
         return
     unknown = [label for label in weights if label not in classes]

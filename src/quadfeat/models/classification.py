@@ -62,9 +62,9 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     gram_dtype, verbose, checkpoint
         As in :class:`QuadratureRidge`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes, by which those of their rows are multiplied: the result is that of
-        passing the products as ``sample_weight``. ``"balanced"`` makes all classes count the same,
-        and needs all rows at once, or blocks of Dask's.
+        Class weights, which multiply the weights of rows: the result is the same as with the
+        products as ``sample_weight``. ``"balanced"`` gives all classes the same total weight, and
+        needs all rows at once, or a Dask collection.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     coef_ : ndarray of shape (1, n_components) or (n_classes, n_components)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     temperature_ : float
-        Of the probabilities; see :meth:`predict_proba`.
+        The temperature of the probabilities; see :meth:`predict_proba`.
     alpha_, path_, log_marginal_likelihood_, gram_dtype_, n_iter_, solver_error_
         As in :class:`QuadratureRidge`.
     n_features_in_ : int
@@ -82,12 +82,12 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
 
     See Also
     --------
-    QuadratureRidge : The same for numbers.
+    QuadratureRidge : Regression.
 
     Notes
     -----
-    A fitted classifier holds up to 2048 of its rows, to calibrate probabilities when it is asked
-    for them; so do its pickles and files.
+    A fitted classifier keeps up to 2048 training rows, to calibrate probabilities on first use. Its
+    pickles and files contain them too.
 
     Examples
     --------
@@ -145,32 +145,32 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     saved_attributes: tuple[str, ...] = (*QuadratureModel.saved_attributes, "classes_")
 
     def n_outputs(self, solved: int) -> int:
-        """Return how many outputs a model with so many solved for has to have."""
+        """Return the number of outputs to expect if the solution has ``solved`` of them."""
         check_classes(self.classes_, "classes_")
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def checked_targets(self, y: Any) -> Any:
-        """Return labels of classes."""
+        """Return the validated labels."""
         check_classification_targets(y)
         return column_or_1d(y, warn=True)
 
     def targets(self) -> Labels:
-        """Return what makes columns of classes."""
+        """Return the coding of labels as columns."""
         return Labels(self.classes_ if getattr(self, "_declared", False) else None)
 
     def declare(self, classes: Any) -> None:
-        """Take the classes of all rows, if they are given beforehand."""
+        """Store the classes of all rows, if the user has listed them."""
         if classes is not None:
             self._declared = True
             self.classes_ = classes
 
     def check_parameters(self) -> None:
-        """Raise an error about parameters before any work."""
+        """Raise an error if a parameter is not valid, before any work."""
         super().check_parameters()
         check_class_weight(self.class_weight)
 
     def weighted(self, rows: Rows) -> Rows:
-        """Return rows whose weights are multiplied by those of their classes."""
+        """Return rows with their weights multiplied by class weights."""
         if self.class_weight is None:
             return rows
         weights = self.class_weight
@@ -188,7 +188,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         self.classes_ = solution.classes
 
     def check_fit(self) -> None:
-        """Raise an error about classes, and weights of them."""
+        """Raise an error if there is one class only, or class weights do not fit the classes."""
         self._check_classes()
         check_keys(self.class_weight, self.classes_.tolist())
 
@@ -202,25 +202,24 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> QuadratureRidgeClassifier:
-        """Add rows to those seen so far.
+        """Add rows to those of earlier calls.
 
-        The result is that of one :meth:`fit` to all rows, to rounding, for any batches in any
-        order, with a map that is given fitted (``features``) or does not depend on the data.
-        Otherwise the first batch decides about the kernel's scale and the rule.
+        The result equals that of one :meth:`fit` to all rows, up to rounding, for any batches in
+        any order, if the map is given fitted (``features``) or does not depend on the data.
+        Otherwise the first batch determines the kernel's scale and the rule.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
-            All classes there are, for the first call. If they are not given, new ones are welcome
-            in any batch.
+            All classes, in the first call. Without them, any batch may have new classes.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         QuadratureRidgeClassifier
-            The model. Its coefficients are computed when they are asked for.
+            The model. Its coefficients are computed on first use.
         """
         declared = None
         if classes is not None:
@@ -250,7 +249,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         super()._check_mergeable(other)
 
     def reason_against_adding(self) -> str | None:
-        """Return why rows cannot be added to others with these parameters, if they cannot."""
+        """Return why these parameters do not allow adding rows; None if they do."""
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             return (
                 "class_weight='balanced' needs the classes of all rows at once: give a dict of "
@@ -286,7 +285,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes positive for the second one. A Dask array for Dask's collections.
+            For two classes, positive for the second one. A lazy Dask array for Dask collections.
         """
         if is_dask(X):
             return self._lazily("decision_function", X)
@@ -321,10 +320,10 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         """Return the probability of each class.
 
         Decisions are divided by a temperature and turned into probabilities by the softmax (for two
-        classes the logistic function of twice the decision). The temperature is that at which up to
-        2048 rows of training are most likely to have the classes they have, each judged by the
-        model without it: leave-one-out decisions are exact, and cost no second fit. The class with
-        the largest decision is the most likely one.
+        classes the logistic function of twice the decision). The temperature maximizes the
+        likelihood of the classes of up to 2048 training rows under their leave-one-out decisions,
+        which are exact and need no second fit. The class with the largest decision is the most
+        likely one.
 
         Parameters
         ----------
@@ -340,7 +339,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         return calibration.probabilities(decisions.reshape(len(decisions), -1), self.temperature_)
 
     def _lazily(self, method: str, X: Any) -> Any:
-        """Return what a method returns for a Dask collection, as a Dask array."""
+        """Return the results of a method for a Dask collection as a lazy Dask array."""
         check_is_fitted(self)
         self._check_classes()
         n_classes = len(self.classes_)
@@ -353,7 +352,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     @property
     @on_snapshot
     def temperature_(self) -> float:
-        """What decisions are divided by before they are turned into probabilities."""
+        """The number that divides decisions before the softmax."""
         check_is_fitted(self)
         solution = self._solution
         if getattr(solution, "temperature", None) is None:

@@ -1,4 +1,4 @@
-"""The feature map as a scikit-learn transformer."""
+"""The scikit-learn transformer that fits and holds a feature map."""
 
 from __future__ import annotations
 
@@ -36,56 +36,56 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     Parameters
     ----------
     kernel : Kernel or str, default="gaussian"
-        What is approximated: an object from :mod:`quadfeat.kernels`, or the name of one with
+        The kernel to approximate: an object from :mod:`quadfeat.kernels`, or the name of one with
         default parameters: ``"gaussian"`` (or ``"rbf"``), ``"laplacian"``, ``"matern12"``,
         ``"matern32"``, ``"matern52"``, ``"rational-quadratic"``, ``"arccos0"``, ``"arccos1"``,
         ``"arccos2"``.
     n_components : int or "auto", default=1024
-        Number of columns of the result, exactly. ``"auto"`` is the fewest whose error is below
-        ``tol``. The Gaussian kernel with ``rule="sr33"`` is at its best with whole blocks:
-        ``2 n (d + 1) + 1`` for some ``n``.
+        Exact number of columns of the result. ``"auto"`` means the fewest whose error is below
+        ``tol``. The Gaussian kernel with ``rule="sr33"`` is most accurate with complete blocks:
+        ``2 n (d + 1) + 1`` columns for some ``n``.
     tol : float, default=None
-        For ``n_components="auto"``: how large the error may be, relative to the kernel matrix in
-        the Frobenius norm. The drawn map is checked to meet it on the data, at 95 % confidence.
+        For ``n_components="auto"``: the largest error, relative to the kernel matrix in the
+        Frobenius norm. The drawn map meets it on the data with 95 % confidence.
     rule : Rule or str, default="auto"
-        Where the nodes go. ``"auto"`` is the rule with the smallest error on a sample of the data
-        that :meth:`fit` sees; otherwise an object from :mod:`quadfeat.rules`, or a name from the
-        literature: ``"sr33"``, ``"rff"``, ``"orf"``, ``"rom"``, ``"sorf"``, ``"halton"``,
+        The rule that draws the nodes. ``"auto"`` means the rule with the smallest error on a sample
+        of the data in :meth:`fit`. Or give an object from :mod:`quadfeat.rules`, or a name from
+        the literature: ``"sr33"``, ``"rff"``, ``"orf"``, ``"rom"``, ``"sorf"``, ``"halton"``,
         ``"sobol"``, ``"gauss-hermite"``, ``"fastfood"``.
     reweight : bool, default=False
         Fit the weights of the nodes to the kernel on a sample of the data, by non-negative least
-        squares, and keep them if they are better on rows that had no part in it. Pays where columns
-        are few and the data lies in few dimensions. At most 2048 nodes.
+        squares, and keep them if they are better on other rows. Helps if there are few columns and
+        the data lies in few dimensions. At most 2048 nodes.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
         The same int gives the same nodes, given the same versions of NumPy and SciPy.
     n_jobs : int or None, default=None
-        Threads that share the rows in :meth:`transform`, as in scikit-learn: ``None`` is 1 and
-        ``-1`` is all. BLAS, which multiplies by large dense matrices of nodes, and a function of
-        the user's have their own ways. Does not change the result.
+        Number of threads in :meth:`transform`, as in scikit-learn: ``None`` means 1 and ``-1``
+        means all. It does not apply to BLAS, which multiplies by large dense matrices of nodes, or
+        to user-defined functions. It does not change the result.
 
     Attributes
     ----------
     kernel_ : Kernel
-        The kernel with ``"scale"`` and ``"auto"`` turned into numbers; ``kernel_(X, Y)`` is the
+        The kernel with numbers in place of ``"scale"`` and ``"auto"``; ``kernel_(X, Y)`` is the
         exact Gram matrix.
     rule_ : Rule
-        The rule that was used. Given as ``rule`` with the same seed it may draw other nodes, since
-        choosing it took random numbers too.
+        The rule that was used. As ``rule`` with the same seed it may draw other nodes, since
+        choosing it used random numbers too.
     candidates_ : tuple of Candidate
-        What ``rule="auto"`` has considered, from the best to the worst: tuples of the rule, its
-        expected relative error, the standard error of that, and how it was found. Only the rule
-        itself, or nothing, where it was given. ``pandas.DataFrame(features.candidates_)`` is a
-        table of them.
+        The rules that ``rule="auto"`` considered, from best to worst: tuples of the rule, its
+        expected relative error, the standard error of that, and the method of estimation. If
+        ``rule`` was given, only that rule, or nothing. ``pandas.DataFrame(features.candidates_)``
+        shows them as a table.
     why_ : str
-        Why this rule and number of columns, in a sentence or two.
+        The reason for this rule and number of columns, in a sentence or two.
     approximation_error_ : KernelError
-        The relative error of this map on the data that :meth:`fit` saw, estimated from a sample of
-        pairs of rows; see :meth:`kernel_error`.
+        The relative error of this map on the data in :meth:`fit`, estimated from a sample of pairs
+        of rows; see :meth:`kernel_error`.
     n_components_ : int
         Number of columns.
     n_components_bound_ : int or None
-        With ``n_components="auto"``: how many columns the paper's bound asks for; None for kernels
-        that it does not speak of, and where a number was given.
+        With ``n_components="auto"``: the number of columns that the paper's bound requires. None
+        for kernels that the bound does not cover, and if ``n_components`` is a number.
     nodes_ : Nodes
         The drawn nodes. Immutable.
     map_ : QuadratureMap
@@ -97,15 +97,15 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
 
     See Also
     --------
-    transform_into : The same as ``transform``, into an array that is there already.
+    transform_into : The same as ``transform``, into an existing array.
     sklearn.kernel_approximation.RBFSampler : ``rule="rff"`` with the Gaussian kernel only.
 
     Notes
     -----
-    Columns come node by node: for stationary kernels the cosine and the sine of a node, for
-    arc-cosine kernels the node and its reflection. A column that is left over is a single cosine
-    at a random phase, or a node without its reflection. The column of the origin, if the rule
-    has one, is the last.
+    Columns are ordered by node: the cosine and the sine of a node for stationary kernels, the node
+    and its reflection for arc-cosine kernels. A remaining column is a single cosine with a random
+    phase, or a node without its reflection. The column of the origin, if the rule has one, is the
+    last.
 
     References
     ----------
@@ -152,14 +152,14 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            What a kernel with ``"scale"`` looks at; ``rule="auto"`` and ``approximation_error_``
-            look at a sample of it. Of Dask arrays and data frames a sample is gathered.
+            Data for the scale of a kernel with ``"scale"``. ``rule="auto"`` and
+            ``approximation_error_`` use a sample, which is gathered from Dask collections.
         y : ignored
-            There for pipelines.
+            For pipelines.
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts: in the variance of a kernel with ``"scale"``, and in the
-            errors by which ``rule="auto"`` chooses. A row of weight 0 might as well not be there.
-            All others count alike in ``reweight``, ``tol`` and ``approximation_error_``.
+            Weights of the rows, in the variance of a kernel with ``"scale"`` and in the errors by
+            which ``rule="auto"`` chooses. Rows of weight 0 are ignored; all others count equally
+            in ``reweight``, ``tol`` and ``approximation_error_``.
 
         Returns
         -------
@@ -171,7 +171,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
             return self.fit_to(columns, view_of(rows))
 
     def _rows(self, X: Any, sample_weight: Any) -> tuple[Any, Rows]:
-        """Return something that has the columns of ``X``, and the rows."""
+        """Return a table with the columns of ``X``, and the source of rows."""
         if is_dask(X):
             from quadfeat.data.dask import DaskRows
 
@@ -179,23 +179,21 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
             return rows.columns, rows
         return X, ArrayRows(read_rows(X, None, sample_weight, estimator=self))
 
-    def fit_to(self, columns: Any, view: View, kernel: Kernel | None = None) -> QuadratureFeatures:
-        """Fit the map to what is known of rows.
+    def fit_to(self, columns: Any, view: View) -> QuadratureFeatures:
+        """Fit the map to a view of rows.
 
         Parameters
         ----------
         columns : array or data frame
             Has the columns of the rows.
         view : View
-        kernel : Kernel, default=None
-            In place of the parameter ``kernel``.
         """
-        from quadfeat.auto.drawing import Drawing  # only a fit needs all that
+        from quadfeat.auto.drawing import Drawing  # imported only for fits
 
         check.check_flag(self.reweight, "reweight")
-        kernel = as_kernel(self.kernel) if kernel is None else kernel
+        kernel = as_kernel(self.kernel)
         deviation = view.deviation if kernel.depends_on_deviation() else 1.0
-        # An earlier fit is replaced as a whole or not at all.
+        # A failed fit does not change this object.
         draft = copy.copy(self)
         draft.__dict__ = {k: v for k, v in vars(self).items() if not k.endswith("_")}
         validate_data(draft, columns, skip_check_array=True)
@@ -241,8 +239,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            float32 for float32 input, otherwise float64. A Dask array for Dask's collections; under
-            scikit-learn's ``array_api_dispatch``, an array of the library of ``X``.
+            float32 for float32 input, otherwise float64. A lazy Dask array for Dask collections;
+            with scikit-learn's ``array_api_dispatch``, an array of the same library as ``X``.
         """
         if is_dask(X):
             from quadfeat.data.dask import columns_of, map_blocks
@@ -276,7 +274,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     )
 
     def check_consistency(self) -> None:
-        """Raise an error if what was fitted does not fit together."""
+        """Raise an error if the fitted attributes do not fit together."""
         if "map_" in vars(self):
             saved_features.check(self)
 
@@ -289,7 +287,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
 def read_rows(
     X: Any, y: Any, sample_weight: Any, *, part: bool = False, estimator: Any = None
 ) -> Block:
-    """Return validated rows of a map, which have no targets."""
+    """Return a block of validated rows without targets."""
     X = check.check_matrix(
         X, "X", estimator=QuadratureFeatures() if estimator is None else estimator
     )

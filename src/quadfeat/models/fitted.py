@@ -1,4 +1,4 @@
-"""What a fitted model knows: its map, its solution, and what follows from them."""
+"""The attributes of fitted models: the map, the solution, and values derived from them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from quadfeat.solvers.ridge import AlphaPath
 
 
 def own_map(features: Any) -> FeatureMap | None:
-    """Return the map that a fitted transformer holds, as ours do, with as many threads as it uses.
+    """Return the feature map ``map_`` of a fitted transformer, with its number of threads.
 
-    None if it holds none; others may mean something else by ``map_``.
+    Return None if it has none, or its ``map_`` is something else.
     """
     held: Any = getattr(features, "map_", None)
     if not hasattr(held, "normal_multiply"):
@@ -28,7 +28,7 @@ def own_map(features: Any) -> FeatureMap | None:
 
 
 class FittedModel(VersionedState):
-    """The attributes of a model that was fitted, and its decisions."""
+    """Base class with the attributes and decisions of a fitted model."""
 
     features_: Any
     _solution: Any
@@ -41,7 +41,7 @@ class FittedModel(VersionedState):
         return self._transformer_map if own is None else own
 
     def _rows(self, X: Any) -> Any:
-        """Return validated rows to predict."""
+        """Validate rows for prediction."""
         check_is_fitted(self)
         X = validate_data(
             self,
@@ -59,7 +59,7 @@ class FittedModel(VersionedState):
         return self.map_.predict(X, solution.coefficients, solution.intercept)
 
     def _posterior(self, what: str) -> Posterior:
-        """Return the posterior, if the solver knows one."""
+        """Return the posterior; raise an error for ``what`` if the solver has none."""
         check_is_fitted(self)
         if not self._solution.has_posterior:
             raise AttributeError(self._solution.reason_against(what))
@@ -77,7 +77,7 @@ class FittedModel(VersionedState):
     @property
     @on_snapshot
     def path_(self) -> AlphaPath | None:
-        """The alphas that were tried and what speaks for them; None for a single one."""
+        """The alphas that were tried and their criteria; None for a fixed alpha."""
         return self._posterior("path_").path
 
     @property
@@ -89,7 +89,7 @@ class FittedModel(VersionedState):
     @property
     @on_snapshot
     def gram_dtype_(self) -> str:
-        """The dtype in which products of features were computed."""
+        """The dtype of the products of features."""
         self._posterior("gram_dtype_")
         dtype: str = self._solution.dtype
         return dtype
@@ -97,7 +97,7 @@ class FittedModel(VersionedState):
     @property
     @on_snapshot
     def n_iter_(self) -> int:
-        """How many steps conjugate gradients took; 1 for ``solver="normal"``."""
+        """Number of steps of conjugate gradients; 1 for ``solver="normal"``."""
         check_is_fitted(self)
         n_iter: int = self._solution.n_iter
         return n_iter

@@ -1,4 +1,4 @@
-"""What a fitted map knows: kernel and nodes, features of rows, its error."""
+"""The attributes of a fitted transformer: kernel, nodes, and its error on data."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from quadfeat.rules.nodes import Nodes
 
 
 class FittedFeatures(VersionedState):
-    """The attributes of a transformer that holds a map, and what it computes beside features."""
+    """Base class with the attributes of a fitted transformer, and its approximation error."""
 
     map_: QuadratureMap
     n_jobs: int | None
 
     @property
     def kernel_(self) -> Kernel:
-        """The kernel, with numbers as its scale."""
+        """The kernel, with a numeric scale."""
         return self.map_.kernel
 
     @property
@@ -57,8 +57,8 @@ class FittedFeatures(VersionedState):
     def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
         """Return the rule's estimate of the Gram matrix.
 
-        That is ``transform(X) @ transform(Y).T``, plus the constant of the origin where the rule
-        has one that is not a column (``origin="signed"``); with it the estimate is unbiased.
+        This is ``transform(X) @ transform(Y).T``, plus the constant of the origin if the rule has
+        one that is not a column (``origin="signed"``). The constant makes the estimate unbiased.
 
         Parameters
         ----------
@@ -87,10 +87,10 @@ class FittedFeatures(VersionedState):
         confidence: float = 0.95,
         random_state: Any = None,
     ) -> KernelError:
-        """Estimate how far this map is from its kernel on this data.
+        """Estimate the approximation error of the kernel on this data.
 
-        Compares ``transform(X) @ transform(X).T`` with ``kernel_(X)`` on sampled pairs of rows,
-        pairs of a row with itself apart from the others, without forming either matrix.
+        Compare ``transform(X) @ transform(X).T`` with ``kernel_(X)`` on sampled pairs of rows,
+        without forming either matrix. Pairs of a row with itself are treated separately.
 
         Parameters
         ----------
@@ -99,15 +99,15 @@ class FittedFeatures(VersionedState):
             The Frobenius norm of the difference relative to that of the kernel matrix; the root
             mean square of the difference; or its largest entry.
         n_pairs : int, default=None
-            How many pairs to look at; where that is enough for all of them the result is exact. By
-            default 100,000, or fewer for a kernel that takes long to compute. Rows are drawn in
-            groups, and all pairs of a group are looked at, so that it takes the features of fewer
-            rows than pairs. Where few rows make up most of the kernel matrix (as for arc-cosine
-            kernels of rows with very different lengths) the interval is too short: give more.
+            Number of pairs to compare; if it covers all pairs, the result is exact. The default
+            is 100,000, or fewer for a kernel that takes long to compute. Rows are drawn in groups,
+            and all pairs within a group are compared, which takes the features of fewer rows. If
+            few rows make up most of the kernel matrix (as for arc-cosine kernels of rows with very
+            different lengths), the interval is too short: use more pairs.
         confidence : float, default=0.95
-            Of the interval, or of the quantile that comes with ``"max"``.
+            Confidence of the interval, or of the quantile that comes with ``"max"``.
         random_state : int, numpy.random.Generator, RandomState or None, default=None
-            What draws the pairs.
+            Seed or generator for the pairs.
 
         Returns
         -------
@@ -139,8 +139,8 @@ class FittedFeatures(VersionedState):
     def fingerprint(self) -> str:
         """Return a string that is the same for maps with the same features, and only for them.
 
-        Tells whether two maps, fitted in different places, are the same. Features are functions of
-        the nodes and the kernel; versions of libraries and numbers of threads have no part in it.
+        Use it to check whether two maps that were fitted in different places are the same. It
+        depends on the nodes and the kernel, not on versions of libraries or numbers of threads.
 
         Examples
         --------
@@ -154,16 +154,16 @@ class FittedFeatures(VersionedState):
         return self.map_.fingerprint()
 
     def _threaded(self) -> QuadratureMap:
-        """Return the map with the threads that are wanted now."""
+        """Return the map with the current ``n_jobs``."""
         return self.map_.with_jobs(self.n_jobs)
 
     def _features(self, X: Any) -> Array:
-        """Return the features as an array, whatever ``set_output`` says."""
+        """Return the features as an array, regardless of ``set_output``."""
         X = self._validated(X)  # first, since there may be no map
         return self._threaded().columns(X)
 
     def _validated(self, X: Any) -> Any:
-        """Return ``X`` as an array of the right width; the map sees to that it is finite."""
+        """Validate the columns of ``X``; the map checks that entries are finite."""
         check_is_fitted(self)
         if self._is_as_fitted(X):
             return X
@@ -178,9 +178,9 @@ class FittedFeatures(VersionedState):
         return check.without_duplicates(X)
 
     def _is_as_fitted(self, X: Any) -> bool:
-        """Return whether ``X`` is an array of which scikit-learn would find nothing to say.
+        """Return whether ``X`` is an array that needs no validation by scikit-learn.
 
-        To hear so from it takes as long as a small transform.
+        That validation takes as long as a small transform.
         """
         return (
             type(X) is np.ndarray

@@ -1,4 +1,4 @@
-"""More features later: a map that keeps the nodes of an earlier one."""
+"""Add columns to a fitted map."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["grow"]
 def grow(features: QuadratureFeatures, n_components: int) -> QuadratureFeatures:
     r"""Return a map with more columns that keeps the nodes of an earlier one.
 
-    Earlier nodes are kept to the bit. The columns of the earlier ``M`` nodes are the old ones times
-    :math:`\sqrt{M/M'}` for ``M'`` nodes now, so that what was computed with them need not be
-    computed again. New nodes come from where the generator of the earlier fit stopped: growing
-    twice by the same steps gives the same map.
+    Earlier nodes do not change. With ``M`` nodes before and ``M'`` nodes now, the columns of the
+    earlier nodes are the old ones times :math:`\sqrt{M/M'}`, so that results computed with them can
+    be reused. The generator continues from where the earlier fit stopped: growing twice by the same
+    steps gives the same map.
 
     Parameters
     ----------
     features : QuadratureFeatures
-        A fitted map. Its rule has to be one whose nodes do not depend on their number: independent
-        radii or unmatched low-discrepancy points, in whole nodes and blocks.
+        A fitted map. The nodes of its rule must not depend on their number: independent radii or
+        unmatched low-discrepancy points, in complete nodes and blocks.
     n_components : int
         Number of columns of the larger map.
 
     Returns
     -------
     QuadratureFeatures
-        A new fitted map; the earlier one is left as it is. It has no ``approximation_error_``,
-        since it has seen no data: ask its ``kernel_error``.
+        A new fitted map; the earlier one does not change. It has no ``approximation_error_``, since
+        no data is given: call its ``kernel_error``.
 
     Examples
     --------

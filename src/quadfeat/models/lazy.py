@@ -1,4 +1,4 @@
-"""Predictions for Dask collections, computed when they are asked for."""
+"""Lazy predictions for Dask collections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lazily(
     temperature: float | None = None,
     whole: bool = False,
 ) -> Any:
-    """Return what a method of a model returns for each row, as a Dask array.
+    """Return the results of a model's method as a lazy Dask array.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def lazily(
     temperature : float, default=None
         Of a classifier.
     whole : bool, default=False
-        Send all of the solution, not only what it takes to predict.
+        Send the whole solution to workers, not only the part that predictions need.
     """
     from quadfeat.data.dask import columns_of, map_blocks
 

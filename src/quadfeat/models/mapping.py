@@ -1,4 +1,4 @@
-"""The map of a model: given, or made for its rows."""
+"""The map of a model: given by the user, or fitted to the rows."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from quadfeat.models.features import QuadratureFeatures
 from quadfeat.solvers.summaries import Summary
 from quadfeat.solvers.targets import Outputs, Targets
 
-# Rows on which lengthscales are learned.
+# Number of rows from which lengthscales are learned.
 LENGTHSCALE_ROWS = 1000
 
-# Rows among which those are looked for at once.
+# Number of rows that are sampled from at once.
 ROWS_PER_SAMPLE = 8192
 
 
 def check_same_names(model: Any, other: Any, name: str) -> None:
-    """Reject what was fitted to columns of other names, if both know theirs."""
+    """Reject an estimator that was fitted to columns of other names, if both have names."""
     ours, theirs = (getattr(one, "feature_names_in_", None) for one in (model, other))
     if ours is not None and theirs is not None and not np.array_equal(ours, theirs):
         raise ValueError(
@@ -44,7 +44,7 @@ def check_same_names(model: Any, other: Any, name: str) -> None:
 
 
 class Given(ABC):
-    """What a user gave as ``features``, and how it becomes a map."""
+    """The parameter ``features`` of a model, and how it becomes ``features_``."""
 
     def __init__(self, given: Any) -> None:
         self.given = given
@@ -52,26 +52,26 @@ class Given(ABC):
     @property
     @abstractmethod
     def is_fitted(self) -> bool:
-        """Whether it is used as it is."""
+        """Whether it is fitted already, and used as it is."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Return what tells a fitted one from others."""
+        """Return a string that identifies a fitted one."""
 
     @abstractmethod
     def used(self, model: Any, rows: Rows) -> Any:
-        """Return what becomes ``features_``, of a fitted one."""
+        """Return ``features_`` for a fitted one."""
 
     @abstractmethod
     def fitted(self, model: Any, rows: Rows) -> Any:
-        """Return what becomes ``features_``, fitted to rows."""
+        """Fit it to rows and return ``features_``."""
 
     @abstractmethod
     def seeds(self, features: Any) -> list[Any]:
-        """Return the seeds that decided about ``features_``."""
+        """Return the seeds that determined ``features_``."""
 
     def checked(self, model: Any, n_columns: int) -> None:
-        """Raise an error if a fitted one is for other columns than these."""
+        """Raise an error if it was fitted to other columns."""
         found = getattr(self.given, "n_features_in_", n_columns)
         if found != n_columns:
             raise ValueError(
@@ -82,7 +82,7 @@ class Given(ABC):
 
 
 class GivenFeatures(Given):
-    """A map of ours."""
+    """A ``QuadratureFeatures``."""
 
     @property
     def is_fitted(self) -> bool:
@@ -102,7 +102,7 @@ class GivenFeatures(Given):
         return fit_features(features, rows)
 
     def _with_parameters_of(self, model: Any, features: Any) -> Any:
-        """Return a map that was given, with what it leaves open as the model has it."""
+        """Return a transformer with the model's ``n_jobs``, if the model has any."""
         if model.n_jobs is not None:
             features.n_jobs = model.n_jobs
         return features
@@ -112,7 +112,7 @@ class GivenFeatures(Given):
 
 
 class GivenTransformer(Given):
-    """Any other transformer."""
+    """Any other transformer, such as those of scikit-learn."""
 
     @property
     def is_fitted(self) -> bool:
@@ -129,7 +129,7 @@ class GivenTransformer(Given):
         opening = rows.opening()
         if opening.whole is not None:
             X, y, weights = opening.whole
-        else:  # a sample has to do, without targets
+        else:  # rows on workers: fit to a sample, without targets
             X, y, weights = view_of(opening).table, None, None
         return fitted(self.given, X, y, weights)
 
@@ -139,7 +139,7 @@ class GivenTransformer(Given):
 
 
 def given_by(model: Any) -> Given | None:
-    """Return the map that a user gave, fitted or not."""
+    """Return the parameter ``features`` of a model; None if the model fits its own map."""
     given = model.features
     if isinstance(given, FrozenEstimator):
         given = given.estimator
@@ -156,7 +156,7 @@ def given_by(model: Any) -> Given | None:
 
 
 def given_fitted(model: Any) -> str | None:
-    """Return the fingerprint of a map that was given fitted, if one was."""
+    """Return the fingerprint of ``features``, if it is given and fitted."""
     given = given_by(model)
     return given.fingerprint() if given is not None and given.is_fitted else None
 
@@ -177,20 +177,20 @@ def features_for(model: Any, rows: Rows, targets: Targets) -> Any:
         return fit_features(features, rows)
     opening = rows.opening()
     view, outputs = look(opening, partial(Outputs.of, targets), Outputs.merged)
-    sample = opening.each(partial(telling_rows, targets, outputs.summary), RangedSample.merged)
+    sample = opening.each(partial(lengthscale_rows, targets, outputs.summary), RangedSample.merged)
     each = model.lengthscales == "ard"
     features.kernel = learned_kernel(model.kernel, sample, rows.n_columns, each=each)
-    # The map of a model has no names of columns, wherever its rows are.
+    # Names of columns are attributes of the model, not of its map.
     return features.fit_to(np.empty((0, rows.n_columns)), view)
 
 
 def fit_features(features: QuadratureFeatures, rows: Rows) -> QuadratureFeatures:
-    """Fit a map to the rows that decide about it."""
+    """Fit a map to all rows, or to the first block of a stream."""
     return features.fit_to(np.empty((0, rows.n_columns)), view_of(rows.opening()))
 
 
-def telling_rows(targets: Targets, summary: Summary, block: Block) -> RangedSample:
-    """Return rows of which to learn lengthscales, with targets as their last columns."""
+def lengthscale_rows(targets: Targets, summary: Summary, block: Block) -> RangedSample:
+    """Return a sample to learn lengthscales from, with targets as the last columns."""
     assert_all_finite(block.X, estimator_name=ESTIMATOR, input_name="X")
     columns = targets.columns(block.y, summary)
     chosen = RangedSample.empty(block.X.shape[1] + columns.shape[1], LENGTHSCALE_ROWS)
@@ -201,15 +201,15 @@ def telling_rows(targets: Targets, summary: Summary, block: Block) -> RangedSamp
 
 
 def learned_kernel(kernel: Kernel | str, chosen: RangedSample, d: int, *, each: bool) -> Kernel:
-    """Return a kernel with lengthscales that are learned, one or one for each of ``d`` inputs."""
-    from quadfeat.solvers import lengthscales  # most models do without
+    """Return a kernel with learned lengthscales: one, or one for each of ``d`` inputs."""
+    from quadfeat.solvers import lengthscales  # imported only if needed
 
     sample = chosen.sample
     learned = lengthscales.learn(
         as_kernel(kernel),
         sample.rows[:, :d],
         sample.rows[:, d:],
-        sample.weights / sample.weights.mean(),  # as many rows as there are, not as copies
+        sample.weights / sample.weights.mean(),  # with mean 1, not as counts of copies
         each=each,
         ranges=chosen.ranges[:d],
     )
@@ -217,9 +217,10 @@ def learned_kernel(kernel: Kernel | str, chosen: RangedSample, d: int, *, each: 
 
 
 def kept_map(model: Any) -> dict[str, Any]:
-    """Return the map for a checkpoint, or None in its place if it can be had again.
+    """Return the entries of a checkpoint that hold the map.
 
-    That is a map that was given fitted, or one that is code in part and drawn from a seed.
+    A map that can be restored otherwise is None: one that the user gave fitted, or one that cannot
+    be saved but is drawn from a seed.
     """
     if model.checkpoint is None:
         return {}

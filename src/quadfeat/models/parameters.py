@@ -1,4 +1,4 @@
-"""Parameters of models: checks, the solver they ask for, and what rows have to share."""
+"""Parameters of models: checks, the choice of the solver, and the identity of a fit."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from quadfeat.solvers.presets import as_solver, named_solver
 
 LENGTHSCALES = ("isotropic", "ard")
 
-# With more features than this, solver="auto" is "cg": the Gram matrix would fill the memory.
+# With more features than this, solver="auto" means "cg": the Gram matrix would fill the memory.
 NORMAL_UP_TO = 8192
 
-# Parameters that rows which are added later have to share with the first ones.
+# Parameters that must not change between calls that add rows.
 OF_ALL_ROWS = (
     "kernel",
     "n_components",
@@ -29,12 +29,12 @@ OF_ALL_ROWS = (
     "class_weight",
 )
 
-# Parameters that ``features`` stands for, with their defaults.
+# Parameters that ``features`` replaces, with their defaults.
 OF_FEATURES = {"kernel": "gaussian", "n_components": 1024, "rule": "auto", "lengthscales": None}
 
 
 def check_all(model: Any) -> None:
-    """Raise an error about parameters before any work."""
+    """Raise an error if a parameter is not valid, before any work."""
     penalty = Penalty.of(model.alpha, model.alphas)
     if str(model.n_components) == "auto":
         raise ValueError(
@@ -72,12 +72,12 @@ def check_all(model: Any) -> None:
 
 
 def given_solver(model: Any) -> Solver | None:
-    """Return the solver that the parameters name, or None if it depends on the rows."""
+    """Return the solver of a model, or None for ``"auto"``, which depends on the rows."""
     return as_solver(model.solver, model)
 
 
 def known_solver(model: Any) -> Solver | None:
-    """Return what ``given_solver`` does, and None for a name of no solver."""
+    """Return the same as ``given_solver``, but None for an unknown name."""
     try:
         return given_solver(model)
     except ValueError:
@@ -91,7 +91,7 @@ def dtype_of_products(model: Any) -> str:
 
 
 def solver_for(model: Any, n_columns: int, rows: Rows) -> Solver:
-    """Return the solver for so many columns of features."""
+    """Return the solver for rows and ``n_columns`` features."""
     given = given_solver(model)
     if given is not None:
         return given
@@ -101,7 +101,7 @@ def solver_for(model: Any, n_columns: int, rows: Rows) -> Solver:
 
 
 def reason_against_adding(model: Any) -> str | None:
-    """Return why rows cannot be added to others with these parameters, if they cannot."""
+    """Return why these parameters do not allow adding rows; None if they do."""
     solver = known_solver(model)
     if solver is not None and not solver.adds_rows:
         return (
@@ -117,28 +117,28 @@ def reason_against_adding(model: Any) -> str | None:
 
 
 def of_all_rows(model: Any) -> dict[str, str]:
-    """Return strings of the parameters that rows which are added later have to share."""
+    """Return the parameters that must not change when rows are added, as strings."""
     names = [name for name in OF_ALL_ROWS if hasattr(model, name)]
-    texts = {name: described(getattr(model, name)) for name in names}
+    strings = {name: described(getattr(model, name)) for name in names}
     given = given_fitted(model)
-    return texts if given is None else texts | {"features": given}
+    return strings if given is None else strings | {"features": given}
 
 
 def check_same(model: Any) -> None:
-    """Raise an error if a parameter that concerns all rows has changed since the first."""
+    """Raise an error if such a parameter has changed since the first rows."""
     before: dict[str, str] = getattr(model, "_fitted_with", {})
     now = of_all_rows(model)
-    for name, text in before.items():
-        if now.get(name, text) != text:
+    for name, value in before.items():
+        if now.get(name, value) != value:
             raise ValueError(
                 f"{name}={check.one_line(getattr(model, name))} has no effect on a model that "
-                f"has rows already, for which it was {check.one_line(text)}: set it back, or "
+                f"has rows already, for which it was {check.one_line(value)}: set it back, or "
                 "call fit."
             )
 
 
 def identity(model: Any, n_rows: int | None) -> dict[str, Any]:
-    """Return what tells a fit from others, apart from its rows."""
+    """Return what identifies a fit, apart from its rows."""
     parameters = {
         name: described(value)
         for name, value in model.get_params(deep=False).items()

@@ -1,4 +1,4 @@
-"""Rows as users give them to models, validated."""
+"""Validation of the data that users pass to models."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from quadfeat.data.rows import Rows, rows_of
 
 
 class Reader:
-    """Validates batches for a model; the first one decides about the columns.
+    """Validates batches for a model; the first one sets the columns.
 
     Parameters
     ----------
     model : QuadratureModel
-        That is being fitted. Names and numbers of columns become its attributes.
+        The model that is being fitted. Names and number of columns become its attributes.
     """
 
     def __init__(self, model: Any) -> None:
@@ -39,35 +39,35 @@ class Reader:
             reset=not hasattr(model, "n_features_in_"),
             accept_sparse="csr",
             dtype=check.FLOAT_DTYPES,
-            ensure_all_finite=False,  # the map sees to that, block by block
+            ensure_all_finite=False,  # the map checks each block
             **model.target_checks,
         )
         y = model.checked_targets(y)
         weights = None
         if sample_weight is not None:
-            # Later batches, and parts of a table, may as well not be there.
+            # All weights of a later batch, or of a part of a table, may be zero.
             part = part or hasattr(model, "features_")
             weights = check.check_weights(sample_weight, X, part=part)
         return Block(check.without_duplicates(X), y, weights)
 
 
 class CopyingReader(Reader):
-    """Validates blocks in any thread or process, on a model that is known to have columns."""
+    """Validates blocks in any thread or process, for a model whose columns are set."""
 
     def __call__(self, X: Any, y: Any, sample_weight: Any = None, *, part: bool = False) -> Block:
         return Reader(copy.copy(self.model))(X, y, sample_weight, part=part)
 
 
 def rows_for(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
-    """Return the rows that a model is fitted to, whatever they are in."""
+    """Return the source of rows for a fit."""
     if not is_dask(X):
         return rows_of(X, y, sample_weight, Reader(model))
     from quadfeat.data.dask import columns_of
 
-    given = {"y": None} if y is None else {}  # scikit-learn complains about it
+    given = {"y": None} if y is None else {}  # scikit-learn then raises its usual error
     validate_data(model, columns_of(X), skip_check_array=True, **given)
     if is_regressor(model):
-        model.checked_targets(np.empty((1,) * np.ndim(y)))  # whether there is one output
+        model.checked_targets(np.empty((1,) * np.ndim(y)))  # sets whether there is one output
     light = copy.copy(model)
-    light.features = None  # which may be large
+    light.features = None  # it may be large
     return rows_of(X, y, sample_weight, CopyingReader(light))

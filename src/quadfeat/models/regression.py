@@ -29,55 +29,56 @@ __all__ = ["QuadratureRidge"]
 class QuadratureRidge(RegressorMixin, QuadratureModel):
     r"""Kernel ridge regression, or a Gaussian process, in time linear in the number of rows.
 
-    The kernel is replaced by the features of :class:`QuadratureFeatures`. They are never in memory
-    as a whole: a block of them is made, multiplied and dropped.
+    The features of :class:`QuadratureFeatures` approximate the kernel. They are computed one block
+    of rows at a time, and never all in memory.
 
     Parameters
     ----------
     kernel, n_components, rule, random_state, n_jobs
         As in :class:`QuadratureFeatures`.
     features : QuadratureFeatures or another transformer, default=None
-        The map, in place of ``kernel``, ``n_components`` and ``rule``: ours, or any transformer of
-        scikit-learn's kind from rows of numbers to columns of numbers, such as ``Nystroem`` or a
-        pipeline. A fitted one is used as it is (``sklearn.base.clone``, and so a grid search, turns
-        it into one that is not fitted, unless it is in a ``sklearn.frozen.FrozenEstimator``);
-        otherwise it is fitted first.
+        The map, instead of ``kernel``, ``n_components`` and ``rule``: a ``QuadratureFeatures`` or
+        any scikit-learn transformer from numbers to numbers, such as ``Nystroem`` or a pipeline. A
+        fitted one is used as it is, others are fitted first. ``sklearn.base.clone``, and so a grid
+        search, resets a fitted one, unless it is in a ``sklearn.frozen.FrozenEstimator``.
     alpha : float, {"gcv", "loo", "evidence"} or array-like, default=1.0
         Penalty on the squares of the coefficients: the ratio of the variance of the noise to that
-        of the signal. A word means the best one by generalised cross-validation, by exact
-        leave-one-out errors (which takes a second pass over the rows) or by the evidence; an array,
-        the best of these by generalised cross-validation. That takes an eigendecomposition instead
-        of a Cholesky factor, which for thousands of features takes many times as long.
+        of the signal. A string chooses the best alpha by generalized cross-validation, by exact
+        leave-one-out errors (which takes a second pass over the rows) or by the evidence. An array
+        chooses the best of its values by generalized cross-validation. Choosing takes an
+        eigendecomposition instead of a Cholesky factorization, which is many times slower for
+        thousands of features.
     alphas : array-like, default=None
-        What is tried where ``alpha`` is a word; by default a path that covers what may be best.
+        Alphas to try if ``alpha`` is a string. The default is a path that covers all plausible
+        values.
     lengthscales : {"isotropic", "ard"}, default=None
         Learn the scale of the kernel, one number or one for each input, by the evidence of an exact
-        Gaussian process on a sample of 1000 rows. The scale that the kernel has does not matter.
+        Gaussian process on a sample of 1000 rows. The scale of ``kernel`` is ignored.
     fit_intercept : bool, default=True
-        Whether to add a constant, which is not penalised.
+        Whether to add a constant, which is not penalized.
     solver : {"auto", "normal", "cg"} or Solver, default="auto"
-        ``"normal"`` sums up products of features in one pass and solves the normal equations:
-        memory of order ``n_components ** 2``. ``"cg"`` are conjugate gradients with a pass for each
-        step and next to no memory. ``"auto"`` is ``"cg"`` for more than 8192 features where
-        ``alpha`` is a number and the rows can be read again. An object from
-        :mod:`quadfeat.solvers` has parameters of its own in place of ``tol``, ``max_iter`` and
+        ``"normal"`` sums the products of features in one pass and solves the normal equations, with
+        memory of order ``n_components ** 2``. ``"cg"`` runs conjugate gradients, with a pass for
+        each step and little memory. ``"auto"`` means ``"cg"`` for more than 8192 features if
+        ``alpha`` is a number and the rows can be read again, and ``"normal"`` otherwise. An object
+        from :mod:`quadfeat.solvers` has its own parameters instead of ``tol``, ``max_iter`` and
         ``gram_dtype``.
     tol : float, default=1e-3
-        For ``"cg"``: the predictions of the training targets are to differ from those of the exact
-        solution by at most ``tol`` times the targets (about their mean), in the root mean square.
-        A bound, rounding of predictions included; ``fit`` warns if it cannot be reached.
+        For ``"cg"``: the largest root mean square difference between predictions for the training
+        rows and those of the exact solution, relative to the targets (about their mean). This is a
+        bound that includes the rounding of predictions; ``fit`` warns if it is not reached.
     max_iter : int, default=None
-        For ``"cg"``: steps at most. None is 500.
+        For ``"cg"``: the largest number of steps. None means 500.
     gram_dtype : {"float32", "float64"}, default="float32"
-        For ``"normal"``: in what products of features are computed within a block of rows; blocks
-        are added up in float64. Blocks of fewer than 512 rows are multiplied in float64 anyway.
-        If ``alpha`` is too small for the measured error of float32, the products are computed again
-        in float64, or a warning is raised where rows cannot be read again.
+        For ``"normal"``: the dtype of products of features within a block of rows; blocks are added
+        in float64. Blocks of fewer than 512 rows are always multiplied in float64. If ``alpha`` is
+        too small for the measured error of float32, the products are computed again in float64;
+        ``fit`` warns if rows cannot be read again.
     verbose : bool, default=False
-        Show progress on standard error. Of Dask's collections that is how many rows there were;
-        on the way Dask has its own.
+        Show progress on standard error. For Dask collections, only the number of rows at the end:
+        Dask shows the progress of its tasks.
     checkpoint : str or path, default=None
-        A file to which the state of a fit is written every now and then. A fit that was killed
+        A file to which the state of a fit is written from time to time. A fit that was killed
         resumes from it when it is started again with the same data, and the result is the same. The
         file holds no code, has a checksum, and is removed at the end of the fit.
 
@@ -94,13 +95,13 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     path_ : AlphaPath or None
         The alphas that were tried, with GCV, evidence and leave-one-out error of each.
     log_marginal_likelihood_ : float
-        The log evidence at ``alpha_``; the signal variance is that which makes it largest.
+        The log evidence at ``alpha_``, maximized over the signal variance.
     signal_variance_, noise_variance_ : float or ndarray of shape (n_outputs,)
-        Of the Gaussian process. The prior variance of its value at ``x`` is the first times
-        ``kernel(x, x)``.
-        Both are NaN if all targets are equal, since they cannot be estimated.
+        Variances of the Gaussian process. The prior variance of its value at ``x`` is
+        ``signal_variance_ * kernel(x, x)``. Both are NaN if all targets are equal, since
+        they cannot be estimated.
     gram_dtype_ : str
-        The dtype in which products of features were computed in the end.
+        The dtype of the products of features.
     n_iter_ : int
         Steps of conjugate gradients; 1 for ``solver="normal"``.
     solver_error_ : float
@@ -110,7 +111,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
 
     See Also
     --------
-    QuadratureRidgeClassifier : The same for classes.
+    QuadratureRidgeClassifier : Classification.
 
     Examples
     --------
@@ -135,7 +136,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         return tags
 
     def checked_targets(self, y: Any) -> Any:
-        """Return numbers, of the shape that earlier batches had."""
+        """Return the targets as float64; reject a shape unlike that of earlier batches."""
         if getattr(self, "_one_output", y.ndim == 1) != (y.ndim == 1):
             raise ValueError(
                 f"y has shape {y.shape}, unlike earlier batches: give targets of the same shape."
@@ -144,21 +145,21 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         return np.asarray(y, dtype=np.float64)
 
     def targets(self) -> Targets:
-        """Return what makes columns of numbers."""
+        """Return the coding of targets as columns."""
         return Numbers()
 
     def n_outputs(self, solved: int) -> int:
-        """Return how many outputs a model with so many solved for has to have."""
+        """Return the number of outputs to expect if the solution has ``solved`` of them."""
         checks.check_flag(self._one_output, "_one_output")
         return 1 if self._one_output else solved
 
     @available_if(can_add_rows)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuadratureRidge:
-        """Add rows to those seen so far.
+        """Add rows to those of earlier calls.
 
-        The result is that of one :meth:`fit` to all rows, to rounding, for any batches in any
-        order, with a map that is given fitted (``features``) or does not depend on the data.
-        Otherwise the first batch decides about the kernel's scale and the rule.
+        The result equals that of one :meth:`fit` to all rows, up to rounding, for any batches in
+        any order, if the map is given fitted (``features``) or does not depend on the data.
+        Otherwise the first batch determines the kernel's scale and the rule.
 
         Parameters
         ----------
@@ -169,7 +170,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         Returns
         -------
         QuadratureRidge
-            The model. Its coefficients are computed when they are asked for.
+            The model. Its coefficients are computed on first use.
         """
         return self._add(X, y, sample_weight)
 
@@ -192,16 +193,16 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     @on_snapshot
     def signal_variance_(self) -> Any:
         """Variance of the signal."""
-        return self._per_output(self._told("signal_variance_").signal_variance)
+        return self._per_output(self._posterior_of("signal_variance_").signal_variance)
 
     @property
     @on_snapshot
     def noise_variance_(self) -> Any:
         """Variance of the noise."""
-        return self._per_output(self._told("noise_variance_").noise_variance)
+        return self._per_output(self._posterior_of("noise_variance_").noise_variance)
 
-    def _told(self, what: str) -> Posterior:
-        """Return the posterior; warn if the targets tell nothing about variances."""
+    def _posterior_of(self, what: str) -> Posterior:
+        """Return the posterior; warn if the targets do not determine its variances."""
         found = self._posterior(what)
         if np.isnan(found.signal_variance).any():
             check.warn_user(
@@ -222,10 +223,9 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         return_std : bool, default=False
-            Return also the standard deviation of the Gaussian process: how well its value at a row
-            is known, not how far a target may be from it, whose variance has ``noise_variance_`` on
-            top. It is that of the process whose kernel the features have: what they are off by is
-            not in it, so with few features intervals for the value itself are too short.
+            Also return the standard deviation of the value of the Gaussian process at each row.
+            The variance of a target is larger by ``noise_variance_``. The approximation error of
+            the features is not included: with few features, intervals for the value are too short.
 
         Returns
         -------
@@ -252,13 +252,13 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     def _predict_lazily(self, X: Any, *, return_std: bool) -> Any:
         """Return predictions for a Dask collection as Dask arrays.
 
-        For deviations a matrix of ``n_components ** 2`` numbers is sent to each worker.
+        Standard deviations need a matrix of ``n_components ** 2`` numbers on each worker.
         """
         check_is_fitted(self)
         shape = () if self._one_output else (len(self._solution.intercept),)
         if not return_std:
             return lazily(self, "predict", X, shape)
-        self._posterior("return_std").checked_noise_variance()  # errors belong here
+        self._posterior("return_std").checked_noise_variance()  # raise errors now, not in workers
         both = lazily(self, "_mean_and_deviation", X, (2, *shape), whole=True)
         return both[:, 0], both[:, 1]
 
@@ -277,7 +277,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
         n_samples : int, default=1
-            How many functions.
+            Number of functions.
         random_state : int, numpy.random.Generator, RandomState or None, default=0
 
         Returns

@@ -1,4 +1,4 @@
-"""What files and pickles have to be to become a fitted map."""
+"""Checks and migrations of fitted transformers from files and pickles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quadfeat.maps.quadrature import Origin, QuadratureMap
 
 
 def check(features: Any) -> None:
-    """Raise an error if the parts of a fitted map do not fit together."""
+    """Raise an error if the attributes of a fitted transformer do not fit together."""
     d = validation.check_count(features.n_features_in_, "n_features_in_")
     checks.check_kind(features.map_, QuadratureMap, "map_")
     expected = features.map_.n_features_in
@@ -22,7 +22,7 @@ def check(features: Any) -> None:
     checks.check_kind(features.candidates_, tuple, "candidates_")
     for candidate in features.candidates_:
         checks.check_kind(candidate, Candidate, "an item of candidates_")
-    if hasattr(features, "approximation_error_"):  # a map that has grown has none
+    if hasattr(features, "approximation_error_"):  # grown maps have none
         checks.check_kind(features.approximation_error_, KernelError, "approximation_error_")
     if features.n_components_bound_ is not None:
         validation.check_count(features.n_components_bound_, "n_components_bound_")

@@ -1,4 +1,4 @@
-"""Sums up rows: their features are made, multiplied and dropped, a block at a time."""
+"""Sums of products of features, computed one block of rows at a time."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.maps.base import FeatureMap, of_usual_size
 from quadfeat.solvers.moments import Moments, probe
 
-# Bytes of the block of features that is multiplied at once, and of rows in it at least and at most:
-# fewer make slow products, more do not make them faster.
+# Size in bytes of a block of features, and the fewest and most rows in it. Products of fewer rows
+# are slow; more rows do not make them faster.
 BYTES_PER_BLOCK = 2**26
 ROWS_PER_BLOCK = (256, 8192)
 
-# Blocks of fewer rows are multiplied in float64 in any case. Of their time the product is not much.
-# So are targets and roots of weights of unusual size.
+# Blocks of fewer rows are multiplied in float64 in any case, since their products take little time.
+# So are rows whose weights have roots of unusual size.
 FEW_ROWS = 512
 
-# Features whose means have this part of their squares are centered before products in float32, so
-# that rounding is relative to what varies: for a wide kernel that is next to nothing. So many rows
-# estimate the means well enough.
-CENTRED_FROM = 0.25
+# Features are centered before products in float32 if their squared means are more than this part of
+# their mean squares. Rounding is then relative to the variation, which is small for a wide kernel.
+# This many rows estimate the means well enough.
+CENTERED_FROM = 0.25
 ROWS_PER_MEAN = 64
 
-# Rows whose features are held in float64 at once.
+# Number of rows whose features are in float64 at once.
 ROWS_PER_CAST = 256
 
 
@@ -38,15 +38,15 @@ def rows_per_block(n_columns: int, dtype: Any) -> int:
 
 
 class Accumulator:
-    """Adds blocks of rows to moments, through buffers that it reuses.
+    """Adds blocks of rows to moments, with reused buffers.
 
     Parameters
     ----------
     features : FeatureMap
     moments : Moments
-        Where to begin. Its array is written on.
+        The initial moments. Their array is overwritten.
     dtype : dtype
-        Of products within a block. Blocks are added up in float64.
+        Of products within a block. Blocks are added in float64.
     """
 
     def __init__(self, features: FeatureMap, moments: Moments, dtype: Any) -> None:
@@ -56,13 +56,13 @@ class Accumulator:
         self._buffers: dict[tuple[str, Any], Array] = {}
 
     def add(self, X: Any, Y: Float64Array, weights: Float64Array | None) -> None:
-        """Add validated rows, at most as many as ``rows_per_block`` says."""
+        """Add validated rows, at most ``rows_per_block`` of them."""
         n_rows = X.shape[0]
         if n_rows == 0:
             return
         moments = self._shifted_for(Y, weights)
         d = moments.n_components
-        # All but the features' own products are summed in float64, which costs little.
+        # All products except those of features with each other are in float64, which costs little.
         targets = np.ones((n_rows, moments.n_outputs + 1))
         np.subtract(Y, moments.shift, out=targets[:, :-1])
         roots = None if weights is None else np.sqrt(weights)[:, None]
@@ -84,7 +84,7 @@ class Accumulator:
         )
 
     def _shifted_for(self, Y: Float64Array, weights: Float64Array | None) -> Moments:
-        """Return the moments with the shift that suits them and more targets."""
+        """Return the moments with a shift that suits these targets too."""
         moments = self.moments
         targets = Y - moments.shift
         counts = np.ones(len(Y)) if weights is None else weights
@@ -96,11 +96,11 @@ class Accumulator:
         return moments if shift is moments.shift else moments.shift_in_place(shift)
 
     def _means_to_leave_out(self, X: Any) -> Array | None:
-        """Return numbers near the means of the features, if those have much of their squares."""
+        """Return approximate means of the features, if they are large enough to subtract."""
         some = self.features.columns(X[:: -(-X.shape[0] // ROWS_PER_MEAN)])
         means: Array = some.mean(axis=0)
         squares = np.einsum("ij,ij->", some, some, dtype=np.float64) / len(some)
-        return means if means @ means > CENTRED_FROM * squares else None
+        return means if means @ means > CENTERED_FROM * squares else None
 
     def _write_block(
         self,
@@ -110,11 +110,11 @@ class Accumulator:
         roots: Float64Array | None,
         means: Array | None,
     ) -> Float64Array:
-        """Write weighted features, less the means, and return their products with the targets.
+        """Write weighted features minus their means, and return products with the targets.
 
-        Features are made in the dtype of the rows, and multiplied by the targets in float64 before
-        they are rounded to that of the block. The last column of the result is the part of these
-        rows in ``Moments.control``.
+        Features are computed in the dtype of the rows, and multiplied by the targets in float64
+        before they are rounded to the dtype of the block. The last column of the result is the part
+        of these rows in ``Moments.control``.
         """
         n_rows, d = block.shape
         right = np.empty((n_rows, targets.shape[1] + 1))
@@ -150,15 +150,15 @@ class Accumulator:
         products, d = self.moments.products, self.moments.n_components
         multiply = blas.ssyrk if block.dtype == np.float32 else blas.dsyrk
         result = self._buffer("products", (d, d), block.dtype, order="F")
-        # Its transpose is what Fortran takes for the matrix; the upper triangle is written.
+        # Fortran reads the transpose as the matrix, and writes the upper triangle.
         found = multiply(1.0, block.T, beta=0.0, c=result, overwrite_c=1)
-        assert np.shares_memory(found, result)  # or else memory would be twice what it should
+        assert np.shares_memory(found, result)  # a copy would double the memory
         products[:d, :d] += result
 
     def _add_means(self, means: Array, sums: Float64Array, weight: float) -> None:
-        """Add what products of features lack that were made without the means ``m``.
+        """Correct the products of features from which the means ``m`` were subtracted.
 
-        With the sums ``s`` of the features themselves and the weight ``w`` of the rows that is
+        With the sums ``s`` of the features and the weight ``w`` of the rows, the correction is
         ``m s' + s m' - w m m'``.
         """
         products, d = self.moments.products, self.moments.n_components
@@ -170,10 +170,10 @@ class Accumulator:
         assert np.shares_memory(found, products)
 
     def _buffer(self, name: str, shape: tuple[int, int], dtype: Any, order: Any = "C") -> Array:
-        """Return an array of this shape, at the beginning of one that is kept."""
+        """Return an array of this shape, a part of a larger buffer that is reused."""
         size = shape[0] * shape[1]
         kept = self._buffers.get((name, dtype))
         if kept is None or kept.size < size:
-            # Zeros, since of a symmetric matrix only half is written.
+            # Zeros, since only one triangle of a symmetric matrix is written.
             kept = self._buffers[name, dtype] = np.zeros(size, dtype=dtype)
         return kept[:size].reshape(shape, order=order)

@@ -1,7 +1,8 @@
-"""The contract of a solver: what it is given, what it needs, what it returns.
+"""The contract of a solver: its input, its requirements and its result.
 
-A solver takes a :class:`Problem`, rows from any source, and returns a :class:`Solution`. It does
-not know where rows are: all it computes from them is a reduction (:mod:`quadfeat.data.rows`).
+A solver takes a :class:`Problem` and rows from any source, and returns a :class:`Solution`. It does
+not know where rows are: everything it computes from them is a reduction
+(:mod:`quadfeat.data.rows`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CRITERIA = ("gcv", "loo", "evidence")
 @register
 @dataclass(frozen=True)
 class Penalty:
-    """Which alpha: a number, or the best of some by a criterion."""
+    """A fixed alpha, or the criterion that chooses one."""
 
     alpha: float | None
     criterion: str = "gcv"
@@ -37,7 +38,7 @@ class Penalty:
 
     @classmethod
     def of(cls, alpha: Any, alphas: Any) -> Penalty:
-        """Check what the user gave."""
+        """Return the penalty for the parameters ``alpha`` and ``alphas`` of a model."""
         if isinstance(alpha, str):
             check.check_choice(alpha, "alpha", CRITERIA)
             return cls(None, alpha, None if alphas is None else _check_alphas(alphas, "alphas"))
@@ -51,7 +52,7 @@ class Penalty:
         return cls(check.check_positive(alpha, "alpha"))
 
     def check_consistency(self) -> None:
-        """Raise an error if this is no penalty; see ``quadfeat.io.register``."""
+        """Raise an error if this penalty is not valid; see ``quadfeat.io.register``."""
         Penalty.of(self.criterion if self.alpha is None else self.alpha, self.alphas)
 
     @property
@@ -80,7 +81,7 @@ class Problem:
     targets : Targets
     penalty : Penalty
     intercept : bool
-        Whether a constant is added, which is not penalized.
+        Whether to add a constant, which is not penalized.
     """
 
     map: FeatureMap
@@ -90,10 +91,10 @@ class Problem:
 
 
 class Solution(ABC):
-    """Coefficients, and what is known about them.
+    """Coefficients, and what a solver knows about them.
 
-    Subclasses are best dataclasses, with the first three attributes as fields at least, and
-    registered (``quadfeat.io.register``) so that models can be saved.
+    A subclass is best a dataclass with at least the first three attributes as fields. Register it
+    (``quadfeat.io.register``) so that models can be saved.
 
     Attributes
     ----------
@@ -102,13 +103,13 @@ class Solution(ABC):
     alpha : float
         The penalty that was used.
     n_iter : int
-        How many iterations it took.
+        Number of iterations.
     error : float
         A bound on the error of fitted values, relative to the targets.
     solver_name : str
-        As in messages.
+        The name of the solver in messages.
     classes : array of shape (n_classes,) or None
-        Of a classifier, which asks for them.
+        The classes, for a classifier.
     """
 
     coefficients: Float64Array
@@ -121,17 +122,17 @@ class Solution(ABC):
 
     @property
     def summary(self) -> Summary:
-        """All that is kept of the rows, to which others can be added."""
+        """Summary statistics of the rows, to which more rows can be added."""
         raise AttributeError(self.reason_against("rows cannot be added to this model: it"))
 
     @property
     def posterior(self) -> Posterior:
-        """What the rows tell about the coefficients."""
+        """The posterior distribution of the coefficients."""
         raise AttributeError(self.reason_against("this"))
 
     @property
     def has_posterior(self) -> bool:
-        """Whether there are a posterior and a summary."""
+        """Whether this solution has a posterior and a summary."""
         return False
 
     @property
@@ -140,20 +141,20 @@ class Solution(ABC):
         return self.has_posterior
 
     def reason_against(self, what: str) -> str:
-        """Return why there is no posterior, for those who ask for something that needs it."""
+        """Return the error message for ``what``, which needs a posterior that is not there."""
         return (
             f"{what} needs the matrix of products, which solver={self.solver_name!r} does not "
             "have: use solver='normal'."
         )
 
     def merged(self, other: Any, problem: Problem) -> Solution:
-        """Return the solution for the rows of this one and another; only with a summary."""
+        """Return the solution for the rows of both; needs a summary."""
         raise AttributeError(self.reason_against("merge"))
 
     def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
-        """Raise an error unless a model with these columns and classes can have this solution.
+        """Check a solution from a file, and return its number of outputs.
 
-        Returns the number of its outputs. For solutions that come from files.
+        Raise an error unless a model with these columns and classes can have this solution.
         """
         name = "coefficients of _solution"
         n_outputs = checks.n_columns_of(self.coefficients, name)
@@ -163,13 +164,13 @@ class Solution(ABC):
         return n_outputs
 
     def predicting(self, temperature: float | None = None) -> Solution:
-        """Return what it takes of this to predict."""
+        """Return the part of this solution that predictions need."""
         return Coefficients(self.coefficients, self.intercept, temperature)
 
 
 @dataclass(frozen=True)
 class Coefficients(Solution):
-    """What it takes of a solution to predict."""
+    """The part of a solution that predictions need."""
 
     coefficients: Float64Array
     intercept: Float64Array
@@ -182,25 +183,26 @@ class Coefficients(Solution):
 
 
 class Solver(BaseEstimator, ABC):
-    """Base of the solvers.
+    """Base class of solvers.
 
-    Subclasses implement :meth:`solve`, and say what they need and can do. A model rejects what
-    does not fit, with the name of the solver, before any work. As in every scikit-learn object,
-    ``__init__`` only assigns. Models take an object of any subclass as ``solver``.
+    Subclasses implement :meth:`solve`, and declare what they need and what they can do. Before any
+    work, a model rejects data and parameters that its solver cannot serve, with the solver's name.
+    As in every scikit-learn object, ``__init__`` only assigns. Models take an object of any
+    subclass as ``solver``.
 
     Attributes
     ----------
     name : str
-        The solver in messages; in this package also its short form in ``solver=``.
+        The name in messages; for solvers of this package also the string for ``solver=``.
     reads_rows_again : bool
-        Whether it takes more than one pass over the rows.
+        Whether it needs more than one pass over the rows.
     needs_fixed_alpha : bool
         Whether ``alpha`` has to be a number.
     adds_rows : bool
         Whether its solutions have a summary, to which rows can be added, and a posterior.
     keeps_checkpoints : bool
-        Whether an interrupted fit can go on: it hands states to ``work``, and checks those that
-        come back in :meth:`check_state`.
+        Whether an interrupted fit can resume: the solver passes states to ``work``, and
+        :meth:`check_state` checks those that come back.
     """
 
     name: str
@@ -221,35 +223,35 @@ class Solver(BaseEstimator, ABC):
             the columns that ``problem.map`` makes of a row, ``y`` its targets as
             ``problem.targets`` returns them, and ``alpha`` is that of ``problem.penalty``.
         rows : Rows
-            With targets and weights. They may be anywhere: compute from them by ``rows.reduce``
-            or ``rows.each``, with functions that can be pickled.
+            With targets and weights. They may be in other processes: use ``rows.reduce`` or
+            ``rows.each``, with functions that can be pickled.
         work : Work
-            ``work.watch()`` shows the progress of a pass. It also has what solvers need that keep
+            ``work.watch()`` shows the progress of a pass. Other methods are for solvers that write
             checkpoints.
         """
 
     def check_state(self, state: dict[str, Any]) -> None:
-        """Raise an error if what a checkpoint has kept is no state of this solver."""
+        """Raise an error if a checkpoint holds no valid state of this solver."""
 
     def check_penalty(self, penalty: Penalty, alpha: Any) -> None:
-        """Raise an error if this cannot serve a penalty, which the user gave as ``alpha``."""
+        """Raise an error if the solver cannot serve a penalty, the model's ``alpha``."""
         if self.needs_fixed_alpha and penalty.alpha is None:
             raise ValueError(
-                f"alpha={alpha!r} cannot be chosen by solver={self.name!r}, which knows no "
-                "eigenvalues: give a number, or use solver='normal'."
+                f"alpha={alpha!r} cannot be chosen by solver={self.name!r}, which needs a "
+                "fixed alpha: give a number, or use solver='normal'."
             )
 
     def check_rows(self, rows: Rows, penalty: Penalty) -> None:
-        """Raise an error if rows cannot be read as often as it takes."""
+        """Raise an error if the solver has to read rows again, and they can be read only once."""
         if rows.repeatable:
             return
         if self.reads_rows_again:
             raise ValueError(
                 f"solver={self.name!r} goes over the rows many times, and X can be iterated over "
-                "only once: use solver='normal', or give an object whose __iter__ begins anew."
+                "only once: use solver='normal', or give an object whose __iter__ starts again."
             )
         if penalty.reads_rows_again:
             raise ValueError(
                 "alpha='loo' goes over the rows a second time, and X can be iterated over only "
-                "once: use alpha='gcv', or give an object whose __iter__ begins anew."
+                "once: use alpha='gcv', or give an object whose __iter__ starts again."
             )

@@ -1,4 +1,4 @@
-"""Conjugate gradients on rows from any source: a pass for each step, and next to no memory."""
+"""Conjugate gradients: one pass over the rows for each step, and little memory."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ MAX_ITER = 500
 class ConjugateGradients(Solver):
     """Solve by preconditioned conjugate gradients, with a pass over the rows for each step.
 
-    For more features than a Gram matrix can have.
+    Use it if there are too many features for a Gram matrix in memory.
 
     Parameters
     ----------
     tol : float, default=1e-3
-        Predictions of the training targets are to differ from those of the exact solution by at
-        most this part of the targets.
+        Largest difference between predictions for the training rows and those of the exact
+        solution, relative to the targets.
     max_iter : int, default=None
-        Steps at most. None is 500.
+        Largest number of steps. None means 500.
     """
 
     name = "cg"
@@ -54,24 +54,24 @@ class ConjugateGradients(Solver):
         return self._iterate(system, problem, rows.dtype, work)
 
     def check_state(self, state: dict[str, Any]) -> None:
-        """Raise an error if this is no state of iterations; see :class:`Solver`."""
+        """Raise an error if a state of the iteration is not valid; see :class:`Solver`."""
         checks.check_kind(state["iteration"], (krylov.State, type(None)), "iteration")
 
     def _iterate(
         self, system: System, problem: Problem, dtype: Any, work: Work
     ) -> IterativeSolution:
-        """Solve a system that is known by its products."""
+        """Solve a system of equations."""
         tol = check.check_positive(self.tol, "tol")
         max_iter = MAX_ITER
         if self.max_iter is not None:
             max_iter = check.check_count(self.max_iter, "max_iter")
         alpha = problem.penalty.alpha
-        assert alpha is not None  # check_penalty has seen to it
+        assert alpha is not None  # check_penalty rejects others
         if work.state is None:
             work.begin({"iteration": None})
         equations = system.equations(problem.intercept)
         precision = float(np.finfo(dtype).eps)
-        # A restart has the same map, and not always the generator that drew it.
+        # A resumed fit has the same map, but not always the same state of the generator.
         rng = np.random.default_rng(_seed(problem.map.fingerprint()))
         current = work.state["iteration"] if work.state else None
         if current is None:
@@ -108,7 +108,7 @@ class ConjugateGradients(Solver):
         )
 
     def _warn(self, current: krylov.State, tol: float, dtype: Any) -> None:
-        """Warn that the tolerance was not reached, and say what would help."""
+        """Warn that the tolerance was not reached, and suggest a remedy."""
         error, rounding = current.totals[-1], current.roundings[-1]
         remedy = "Give a larger max_iter, tol or alpha"
         if rounding > tol:
@@ -124,7 +124,7 @@ class ConjugateGradients(Solver):
 
 
 def _seed(fingerprint: str) -> int:
-    """Return a number made of a fingerprint: of its first digits, if it is hexadecimal."""
+    """Return a seed from a fingerprint: its first digits if it is hexadecimal, or a hash."""
     try:
         return int(fingerprint[:16], 16)
     except ValueError:
@@ -146,7 +146,7 @@ class IterativeSolution(Solution):
     classes: Array | None = None
 
     def check_consistency(self) -> None:
-        """Raise an error if these are no coefficients; see ``quadfeat.io.register``."""
+        """Raise an error if an attribute is not valid; see ``quadfeat.io.register``."""
         name = "coefficients of _solution"
         n_outputs = checks.n_columns_of(self.coefficients, name)
         shape = (len(self.coefficients), n_outputs)

@@ -1,4 +1,4 @@
-"""Normal equations: products of features are summed up in one pass, then solved."""
+"""Normal equations: sum the products of features in one pass, then solve."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ GRAM_DTYPES = ("float32", "float64")
 
 @register
 class Normal(Solver):
-    """Sum up products of features in one pass over the rows, and solve the normal equations.
+    """Sum the products of features in one pass over the rows, and solve the normal equations.
 
-    Memory of order ``n_columns ** 2``.
+    Takes memory of order ``n_columns ** 2``.
 
     Parameters
     ----------
@@ -56,17 +56,17 @@ class Normal(Solver):
         solution = self._summed_up(problem, rows, work, begun, dtype)
         if solution.needs_precision():
             if rows.repeatable:
-                # Once more in float64, in which smaller alphas make a difference.
+                # Sum again in float64, which is precise enough for smaller alphas.
                 work.checkpoint.restart()
-                del solution  # two Gram matrices would be in memory
+                del solution  # or two Gram matrices would be in memory
                 solution = self._summed_up(problem, rows, work, None, "float64")
             elif problem.penalty.alpha is None:
                 solution.warn_of_precision(solution.posterior)
-        solution.coefficients  # noqa: B018  # errors and warnings belong into fit
+        solution.coefficients  # noqa: B018  # fit has to raise its errors and warnings
         return solution
 
     def check_state(self, state: dict[str, Any]) -> None:
-        """Raise an error if this is no state of summing up; see :class:`Solver`."""
+        """Raise an error if a state of the sums is not valid; see :class:`Solver`."""
         check.check_count(state["n_done"], "n_done", 0)
         check.check_count(state["size"], "size")
         check.check_choice(state["dtype"], "dtype", GRAM_DTYPES)
@@ -75,14 +75,14 @@ class Normal(Solver):
     def _summed_up(
         self, problem: Problem, rows: Rows, work: Work, state: Any, dtype: str
     ) -> NormalSolution:
-        """Return the solution from products in a dtype, going on from a state."""
+        """Return the solution from products in a dtype; resume from a state if there is one."""
         summary = rows.reduce(SumUp(problem, dtype), Summary.merged, work.watch(state))
         solution = NormalSolution.of(problem, summary, dtype)
         if problem.penalty.reads_rows_again:
             targets = replace(summary, moments=Moments.empty(0, summary.moments.shift), rows=None)
 
             def left_out(spectral: Spectral, alphas: Float64Array) -> Float64Array:
-                # The matrix of the system is no more.
+                # Workers do not need the matrix of the system.
                 light = replace(spectral, system=replace(spectral.system, matrix=np.empty((0, 0))))
                 task = LeaveOneOut(problem, targets, light, alphas, dtype)
                 total: Float64Array = rows.reduce(task, operator.add)
@@ -95,7 +95,7 @@ class Normal(Solver):
 def with_rows(problem: Problem, solution: NormalSolution | None, block: Block, dtype: str) -> Any:
     """Return a solution with the rows of a block added.
 
-    The given one stays as it is: neither an error nor an interrupt leaves a part behind.
+    The given solution does not change, even if an error or an interrupt occurs.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def with_rows(problem: Problem, solution: NormalSolution | None, block: Block, d
         Of products.
     """
     targets, n_columns = problem.targets, problem.map.n_columns
-    # Products in float32 that are added to others in float64 spoil those.
+    # A sum of float32 and float64 products is only as precise as float32.
     both = dtype if solution is None or solution.dtype == "float64" else "float32"
     before = targets.start(block, n_columns) if solution is None else solution.summary
     size = rows_per_block(len(before.moments.products), dtype)
@@ -123,7 +123,7 @@ def with_rows(problem: Problem, solution: NormalSolution | None, block: Block, d
 
 @dataclass(frozen=True)
 class Running:
-    """Rows that are being summed up."""
+    """The state of a sum over rows."""
 
     summary: Summary
     size: int
@@ -132,7 +132,7 @@ class Running:
 
 @dataclass(frozen=True)
 class SumUp(Task):
-    """Sums up products of features and targets.
+    """Sums the products of features and targets.
 
     Attributes
     ----------
@@ -140,9 +140,9 @@ class SumUp(Task):
     dtype : str
         Of products.
     onto : Summary or None
-        Of earlier rows, which is written on.
+        The summary of earlier rows, which is overwritten.
     size : int or None
-        Rows to add at once; None for what suits the number of products.
+        Rows to add at once; None chooses by the number of products.
     """
 
     problem: Problem
@@ -182,13 +182,13 @@ class SumUp(Task):
 
 @dataclass(frozen=True)
 class LeaveOneOut(Task):
-    """Sums up squared errors of rows that are left out, for some alphas.
+    """Sums the squared leave-one-out errors of rows, for several alphas.
 
     Attributes
     ----------
     problem : Problem
     summary : Summary
-        Of no rows, with classes and shift.
+        Without rows, but with classes and shift.
     spectral : Spectral
     alphas : array of shape (n_alphas,)
     dtype : str
@@ -221,7 +221,7 @@ class LeaveOneOut(Task):
 
 @register(former_names=["Solution"])
 class NormalSolution(CopiedState, Solution):
-    """The coefficients that follow from a summary, computed when they are first asked for."""
+    """The solution for summarized rows; coefficients are computed on first use."""
 
     def __init__(
         self, summary: Summary, problem: RidgeProblem, penalty: Penalty, dtype: str
@@ -230,11 +230,11 @@ class NormalSolution(CopiedState, Solution):
         self.problem = problem
         self.penalty = penalty
         self.dtype = dtype
-        self.temperature: float | None = None  # of a classifier, when it was asked for
+        self.temperature: float | None = None  # of a classifier, computed on first use
 
     @classmethod
     def of(cls, problem: Problem, summary: Summary, dtype: str) -> NormalSolution:
-        """Return the solution of a problem whose rows are summed up."""
+        """Return the solution of a problem for summarized rows."""
         transform = problem.targets.transform(summary)
         ridge = RidgeProblem(summary.moments, problem.intercept, transform)
         return cls(summary, ridge, problem.penalty, dtype)
@@ -244,7 +244,7 @@ class NormalSolution(CopiedState, Solution):
     saved_attributes = ("summary", "problem", "penalty", "dtype", "temperature", "posterior")
 
     def check_consistency(self) -> None:
-        """Raise an error if parts do not fit together; see ``quadfeat.io.register``."""
+        """Raise an error if the parts do not fit together; see ``quadfeat.io.register``."""
         checks.check_kind(self.summary, Summary, "summary of _solution")
         checks.check_kind(self.problem, RidgeProblem, "problem of _solution")
         problems = [self.problem]
@@ -274,12 +274,12 @@ class NormalSolution(CopiedState, Solution):
 
     @cached_property
     def summary(self) -> Summary:
-        """All that is kept of the rows."""
+        """Summary statistics of the rows."""
         raise AttributeError("summary")  # set by __init__
 
     @cached_property
     def posterior(self) -> Posterior:
-        """The coefficients and what is known about them."""
+        """The posterior distribution of the coefficients."""
         found = self.solve()
         self.warn_of_precision(found)
         return found
@@ -301,7 +301,7 @@ class NormalSolution(CopiedState, Solution):
             )
 
     def is_below_precision(self, alpha: float, path: AlphaPath | None = None) -> bool:
-        """Return whether an alpha, best of a path, takes products in float64, and they are not."""
+        """Return whether an alpha, chosen from a path or not, needs products in float64."""
         default_path = None if self.penalty.alphas is not None else path
         smallest = 0.0 if default_path is None else float(default_path.alphas[0])
         return self.dtype == "float32" and posterior.is_below_precision(
@@ -327,17 +327,17 @@ class NormalSolution(CopiedState, Solution):
 
     @property
     def classes(self) -> Array | None:  # type: ignore[override]
-        """Of a classifier."""
+        """The classes of a classifier."""
         return self.summary.classes
 
     @property
     def coefficients(self) -> Float64Array:  # type: ignore[override]
-        """Of shape (n_columns, n_outputs)."""
+        """Coefficients of shape (n_columns, n_outputs)."""
         return self.posterior.coefficients
 
     @property
     def intercept(self) -> Float64Array:  # type: ignore[override]
-        """Of shape (n_outputs,)."""
+        """Intercepts of shape (n_outputs,)."""
         return self.posterior.intercept
 
     @property

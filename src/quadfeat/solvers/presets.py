@@ -1,6 +1,6 @@
 """Solvers by their names.
 
-A solver gets those parameters of the model that have the names of its own.
+A named solver takes its parameters from the parameters of the model with the same names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def as_solver(solver: Any, parameters: Any) -> Solver | None:
     ----------
     solver : Solver or str
     parameters : object
-        Has the parameters of solvers by name as attributes.
+        Has the parameters of solvers as attributes, such as a model.
     """
     if hasattr(solver, "solve"):
         if isinstance(solver, type) or not hasattr(solver, "check_penalty"):
@@ -37,6 +37,6 @@ def as_solver(solver: Any, parameters: Any) -> Solver | None:
 
 
 def named_solver(name: str, parameters: Any) -> Solver:
-    """Return the solver of a name, with parameters of the same names."""
+    """Return the solver of a name, with its parameters taken from attributes."""
     kind = NAMED[name]
     return kind(**{one: getattr(parameters, one) for one in kind._get_param_names()})

@@ -1,4 +1,4 @@
-"""What is solved, by which penalties: ridge regression of rows that are summed up."""
+"""Ridge regression from moments: the problem, and criteria for alpha."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AlphaPath:
     alphas : array of shape (n_alphas,)
         Ascending.
     gcv : array of shape (n_alphas,)
-        Generalised cross-validation: an estimate of the mean squared error of new rows.
+        Generalized cross-validation: an estimate of the mean squared error of new rows.
     log_evidence : array of shape (n_alphas,)
         Log marginal likelihood, summed over outputs.
     loo : array of shape (n_alphas,) or None
@@ -38,7 +38,7 @@ class AlphaPath:
         shape = (np.size(self.alphas),)
         checks.check_array(self.alphas, shape, np.float64, "alphas of _solution")
         for values in (self.gcv, self.log_evidence, self.loo):
-            if values is not None:  # infinite where there is nothing left to judge by
+            if values is not None:  # infinite if there are no degrees of freedom
                 checks.check_kind(values, np.ndarray, "path of _solution")
                 checks.expect(values.shape == shape, "path of _solution has two lengths")
 
@@ -46,14 +46,14 @@ class AlphaPath:
 @register
 @dataclass(frozen=True)
 class RidgeProblem:
-    """What coefficients are sought for.
+    """A ridge regression, given by the moments of its rows.
 
     Attributes
     ----------
     moments : Moments
     intercept : bool
     transform : array of shape (n_outputs + 1, n_targets) or None
-        Makes the targets of the outputs and 1; None where they are the same.
+        Matrix from the outputs and 1 to the targets; None if they are the same.
     """
 
     moments: Moments
@@ -70,13 +70,13 @@ class RidgeProblem:
 
     @property
     def n_targets(self) -> int:
-        """How many outputs coefficients are sought for."""
+        """Number of targets."""
         return self.moments.n_outputs if self.transform is None else self.transform.shape[1]
 
     def equations(self) -> NormalEquations:
-        """Return the normal equations, in arrays of their own."""
+        """Return the normal equations, in new arrays."""
         found = self.moments.normal_equations(intercept=self.intercept, transform=self.transform)
-        # Off the diagonal no product is larger.
+        # Products off the diagonal are not larger.
         for sums, what in ((np.diagonal(found.matrix), "features"), (found.squares, "targets")):
             if not np.isfinite(sums).all():
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""Normal equations that are known by products with their matrix only."""
+"""Normal equations without their matrix: only products with it are computed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ImplicitEquations(Sides):
 
 @dataclass(frozen=True)
 class Residuals:
-    """How far predictions of rows are from their targets, summed up in float64.
+    """Sums over rows of the residuals of predictions, in float64.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Residuals:
     squares: float
 
     def merged(self, other: Residuals) -> Residuals:
-        """Return those of the rows of both."""
+        """Return the sums over the rows of both."""
         return Residuals(
             self.products + other.products,
             self.sums + other.sums,
@@ -75,14 +75,14 @@ class Residuals:
 
 
 class System:
-    """Rows, wherever they are, with which features can be multiplied.
+    """Products of the features and targets of rows from any source.
 
     Parameters
     ----------
     rows : Rows
     problem : Problem
     summary : Summary
-        Of any rows, with all classes.
+        Of any of the rows, with all classes.
     """
 
     def __init__(self, rows: Rows, problem: Problem, summary: Summary) -> None:
@@ -97,12 +97,12 @@ class System:
 
     @property
     def classes(self) -> Array | None:
-        """Of a classifier."""
+        """The classes of a classifier."""
         return self.part.summary.classes
 
     @property
     def shift(self) -> Float64Array:
-        """What is subtracted from the targets, and added to predictions, shape (n_outputs,)."""
+        """The shift of the targets, which is added to predictions, shape (n_outputs,)."""
         return self.part.shift
 
     def borders(self) -> tuple[Float64Array, Float64Array]:
@@ -130,26 +130,26 @@ class System:
     ) -> tuple[Float64Array, Float64Array]:
         """Return the true residual of the normal equations, and the rounding of predictions.
 
-        Features are as they are made, in the dtype of the rows, and all else is in float64. The
-        rounding is the length of what it adds to the predictions of each output.
+        Features are computed in the dtype of the rows, everything else in float64. The rounding
+        of an output is the norm of the rounding errors of its predictions.
         """
         found = self.residuals(coefficients, equations.intercept_for(coefficients))
         products, sums = found.products[:, :-1], found.sums[:-1]
         rounding = np.sqrt(found.rounding)
-        # What was measured, and what the measurement is right to: n terms add up n ** 0.5 times as
-        # much rounding as each of them has.
+        # Add the error of this measurement: a sum of n terms has n ** 0.5 times the rounding error
+        # of one term.
         lengths = np.linalg.norm(coefficients, axis=0)
         rounding += EPS * np.sqrt(len(coefficients) * found.squares) * lengths
         if equations.intercept:
             weight = found.sums[-1]
             products = products - np.outer(found.products[:, -1] / weight, sums)
-            rounding += np.abs(sums) / np.sqrt(weight)  # an intercept that is not the best
+            rounding += np.abs(sums) / np.sqrt(weight)  # the error of the intercept
         return products - alpha * coefficients, rounding
 
     def scales(self, equations: ImplicitEquations) -> Float64Array:
-        """Return the lengths that errors are relative to: those of the targets about their means.
+        """Return the norms that errors are relative to: those of targets minus their means.
 
-        Targets that are constant up to rounding have that of their means.
+        For targets that are constant up to rounding, return the norm of their means.
         """
         lengths = np.sqrt(equations.squares)
         root = np.sqrt(equations.weight)
@@ -159,32 +159,32 @@ class System:
         return np.asarray(np.where(lengths > rounding, lengths, means))
 
     def equations(self, intercept: bool) -> ImplicitEquations:
-        """Return the normal equations, of centred features and targets for an intercept."""
+        """Return the normal equations; with an intercept, features and targets are centered."""
         sides = Sides.of(*self.borders(), intercept=intercept).checked()
         sums = sides.weight * sides.feature_means
 
-        def centred(vectors: Float64Array) -> Float64Array:
+        def centered(vectors: Float64Array) -> Float64Array:
             return self.multiply(vectors) - np.outer(sums, sides.feature_means @ vectors)
 
-        return ImplicitEquations(**vars(sides), multiply=centred if intercept else self.multiply)
+        return ImplicitEquations(**vars(sides), multiply=centered if intercept else self.multiply)
 
 
 @dataclass(frozen=True)
 class PartOfSystem:
-    """What a system computes from one block of rows."""
+    """The part of one block of rows in a system."""
 
     problem: Problem
     summary: Summary
 
     @property
     def shift(self) -> Float64Array:
-        """What is subtracted from the targets, shape (n_outputs,)."""
+        """The shift of the targets, shape (n_outputs,)."""
         problem = self.problem
         shift = problem.targets.shift(self.summary, intercept=problem.intercept)
         return np.atleast_1d(np.asarray(shift, dtype=np.float64))
 
     def targets(self, block: Block) -> Float64Array:
-        """Return the targets of a block, less the shift."""
+        """Return the targets of a block minus the shift."""
         return self.problem.targets.final(block.y, self.summary) - self.shift
 
     def borders(self, block: Block) -> tuple[Float64Array, Float64Array]:
@@ -215,7 +215,7 @@ def borders_of_block(
 ) -> tuple[Float64Array, Float64Array]:
     """Return the part of one block in ``System.borders``.
 
-    All is in float64: the right side and the means of features are what residuals are about.
+    Computed in float64: residuals depend on the right side and the means of features.
     """
     columns = np.hstack([targets, np.ones((len(targets), 1))])
     weighted = columns if weights is None else columns * weights[:, None]
@@ -248,12 +248,12 @@ def residuals_of_block(
         weighted = columns * counts[:, None]
         total += Z.T @ weighted
         sums += weighted.sum(axis=0)
-        # The shift first: predictions are near to it, so the difference is exact.
+        # Subtract the shift first: predictions are close to it, so the difference is exact.
         rounding += counts @ ((predicted[rows] - shift) - fitted) ** 2
         squares += float(counts @ np.einsum("ij,ij->i", Z, Z))
     return Residuals(total, sums, rounding, squares)
 
 
 def sum_pairs(left: Any, right: Any) -> Any:
-    """Return the sums of the first and of the second of two pairs."""
+    """Add two pairs elementwise."""
     return left[0] + right[0], left[1] + right[1]

@@ -1,4 +1,4 @@
-"""How targets become columns of numbers, and what a model keeps to make more of them."""
+"""How targets become columns of numbers, and the summaries that go with them."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from quadfeat.solvers.summaries import Summary, amounts_of, class_indices, joint
 
 
 class Targets(ABC):
-    """Makes columns of the targets of a block. Immutable, and small when it is pickled.
+    """Converts the targets of blocks to columns. Immutable, with small pickles.
 
-    Errors in these columns are squared: another loss takes a solver of its own.
+    Solvers minimize squared errors in these columns; another loss needs another solver.
     """
 
     @abstractmethod
     def start(self, table: Block, n_columns: int) -> Summary:
-        """Return the summary of no rows and so many features, for blocks like this one."""
+        """Return a summary without rows for ``n_columns`` features and blocks like this one."""
 
     @abstractmethod
     def columns(self, y: Any, summary: Summary | None = None) -> Float64Array:
-        """Return the targets that are summed up, shape (n_rows, n_outputs)."""
+        """Return the targets that summaries include, shape (n_rows, n_outputs)."""
 
     def prepared(self, summary: Summary, block: Block) -> Summary:
-        """Return a summary that is ready to have a block added."""
+        """Return a summary to which a block can be added."""
         return summary
 
     def extended(self, summary: Summary, moments: Moments, block: Block) -> Summary:
-        """Return a summary with the moments that include a block."""
+        """Return a summary with a block added, whose moments are given."""
         return Summary(moments, summary.classes, summary.rows)
 
     def transform(self, summary: Summary) -> Float64Array | None:
-        """Return what makes the targets of the model of those that are summed up."""
+        """Return the matrix from targets of the summary to those of the model; None if equal."""
         return None
 
     def final(self, y: Any, summary: Summary) -> Float64Array:
@@ -50,9 +50,9 @@ class Targets(ABC):
         return np.asarray(targets @ sparse.csr_array(transform[:-1]) + transform[-1])
 
     def shift(self, summary: Summary, *, intercept: bool) -> Any:
-        """Return what may be left out of the targets: with an intercept, what all have in common.
+        """Return the shift of the targets, shape (n_outputs,).
 
-        Of shape (n_outputs,).
+        Only with an intercept, which absorbs it; zero otherwise.
         """
         return np.zeros(1)
 
@@ -63,7 +63,7 @@ class Numbers(Targets):
 
     def start(self, table: Block, n_columns: int) -> Summary:
         targets, weights = self.columns(table.y), table.weights
-        if weights is not None and weights.any():  # a target that does not count may be anything
+        if weights is not None and weights.any():  # targets of weight 0 may be anything
             targets = targets[weights > 0]
         return Summary.empty(n_columns, targets, None)
 
@@ -82,12 +82,12 @@ class Numbers(Targets):
 
 @dataclass(frozen=True, eq=False)
 class Labels(Targets):
-    """Classes: for each of them, whether a row belongs to it.
+    """Labels of classes: a column for each class, 1 in its rows and 0 in others.
 
     Parameters
     ----------
     declared : array of shape (n_classes,), default=None
-        All classes there are. None if any batch may have new ones.
+        All classes. None if any batch may have new ones.
     """
 
     declared: Array | None = None
@@ -136,12 +136,12 @@ class Labels(Targets):
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a model may have to know of its targets before it sums up its rows.
+    """The classes and shift of targets, from a pass before the rows are summed.
 
     Attributes
     ----------
     summary : Summary
-        Of no rows, but with all classes.
+        Without rows, but with all classes.
     weight : float
         The sum of the weights of the rows.
     """
@@ -151,25 +151,25 @@ class Outputs:
 
     @classmethod
     def of(cls, targets: Targets, block: Block) -> Outputs:
-        """Look at the targets of a block."""
+        """Return the outputs of a block."""
         weight = float(block.n_rows if block.weights is None else block.weights.sum())
         return cls(targets.start(block, 0), weight)
 
     def merged(self, other: Outputs) -> Outputs:
-        """Return that of the rows of both."""
+        """Return the outputs of the rows of both."""
         ours, theirs = (one.summary.moments.n_outputs for one in (self, other))
         if self.summary.classes is None and ours != theirs:
             raise ValueError(
                 f"y has {theirs} columns, and had {ours} before: give targets of the same shape."
             )
-        # The shift of the targets is that of rows that count.
+        # The shift comes from rows of positive weight.
         first, second = (self, other) if self.weight > 0 else (other, self)
         return Outputs(first.summary.merged(second.summary), self.weight + other.weight)
 
 
 @dataclass(frozen=True)
 class ClassAmounts:
-    """How often classes occur, or the sums of their weights."""
+    """The number of rows of each class, or the sum of their weights."""
 
     classes: Array
     amounts: Float64Array
@@ -180,7 +180,7 @@ class ClassAmounts:
         return cls(*amounts_of(block.y, block.weights))
 
     def merged(self, other: ClassAmounts) -> ClassAmounts:
-        """Return those of the rows of both."""
+        """Return the amounts for the rows of both."""
         classes = joint_classes(self.classes, other.classes)
         amounts = np.zeros(len(classes))
         for one in (self, other):
