@@ -6,9 +6,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from quadfeat import QuadratureFeatures, QuadratureRidge
+from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
 from quadfeat.rules import MonteCarlo, QuasiMonteCarlo
+from quadfeat.solvers import ConjugateGradients, Normal
 from test_features import RULES
 
 rng = np.random.default_rng(0)
@@ -298,3 +299,50 @@ def test_lazy_frames_are_named_with_a_way_out(model):
     table = polars.LazyFrame({"a": [0.0, 1.0], "b": [1.0, 3.0]})
     with pytest.raises(TypeError, match=r"X is a LazyFrame: give X\.collect\(\)"):
         model.fit(table, [0.0, 1.0])
+
+
+def test_a_class_or_a_stranger_in_place_of_an_object_is_named():
+    y = X[:, 0]
+    stranger = type("Stranger", (), {"solve": lambda self: None})()
+    for solver in (Normal, stranger):
+        with pytest.raises(ValueError, match=r"^solver=.*subclass of quadfeat\.solvers\.Solver"):
+            QuadratureRidge(solver=solver).fit(X, y)
+    with pytest.raises(TypeError, match=r"^features=.*give a QuadratureFeatures"):
+        QuadratureRidge(features=QuadratureFeatures).fit(X, y)
+    with pytest.raises(TypeError, match=r"such as Gaussian\(\) from quadfeat\.kernels, or"):
+        QuadratureRidge(kernel=3).fit(X, y)
+
+
+@pytest.mark.parametrize("max_iter", [0, "many"])
+def test_steps_of_a_solver_object_are_checked(max_iter):
+    with pytest.raises((TypeError, ValueError), match=rf"^max_iter={max_iter!r} is not valid"):
+        QuadratureRidge(solver=ConjugateGradients(max_iter=max_iter)).fit(X, X[:, 0])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("lengthscales", [None, "isotropic"])
+def test_classes_that_all_weigh_nothing(lengthscales):
+    labels = X[:, 0] > 0
+    model = QuadratureRidgeClassifier(
+        n_components=30, class_weight={False: 0.0, True: 0.0}, lengthscales=lengthscales
+    )
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+        model.fit(X, labels)
+
+
+def test_rows_are_added_in_the_dtype_of_a_solver_object():
+    y = X[:, 0]
+    model = QuadratureRidge(n_components=30, solver=Normal("float64"), random_state=0)
+    assert model.fit(X, y).partial_fit(X, y).gram_dtype_ == "float64"
+    with pytest.raises(ValueError, match=r"^gram_dtype='half' is not known"):
+        QuadratureRidge(n_components=30, solver=Normal("half")).partial_fit(X, y)
+
+
+def test_a_solver_without_classes_is_rejected_by_classifiers():
+    class Forgetful(Normal):
+        def solve(self, problem, rows, work):
+            return super().solve(problem, rows, work).predicting()
+
+    model = QuadratureRidgeClassifier(n_components=30, solver=Forgetful())
+    with pytest.raises(ValueError, match="solution without classes"):
+        model.fit(X, X[:, 0] > 0)

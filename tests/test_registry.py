@@ -459,3 +459,8 @@ class TestRegistering:
             register(Silent)
         with pytest.raises(TypeError, match="saved_attributes of Listed is 'one': give a tuple"):
             register(Listed)
+
+
+def test_former_names_in_one_string_are_not_taken_for_letters():
+    with pytest.raises(TypeError, match="former_names='Older' is not valid"):
+        register(type("Newer", (Gaussian,), {}), former_names="Older")

@@ -5,10 +5,12 @@ import pickle
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem
@@ -249,3 +251,14 @@ class TestBadInput:
             ridge(FunctionTransformer(lambda rows: np.full_like(rows, np.inf))).fit(X, y)
         with pytest.raises(ValueError, match="treats each row by itself"):
             ridge(Lengths().fit(X)).fit(X, y)
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_that_was_fitted_to_names_gets_them():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    by_name = ColumnTransformer([("some", PolynomialFeatures(2), ["a", "c"])]).fit(frame)
+    for transformer in (by_name, by_name.set_output(transform="pandas")):
+        model = QuadratureRidge(features=transformer).fit(frame, y)
+        expected = Ridge(1.0).fit(by_name.transform(frame), y)
+        predicted = expected.predict(by_name.transform(frame))
+        assert_allclose(model.predict(frame), predicted, rtol=1e-5)

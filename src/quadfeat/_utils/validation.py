@@ -158,9 +158,10 @@ def object_or_name(
     if isinstance(value, str):
         return named[check_choice(value, name, named)]()
     example = next(iter(named.values()))()
+    folder = type(example).__module__.rpartition(".")[0]  # what is public is in the package
     raise TypeError(
         f"{name}={value!r} is not valid: give an object such as {example!r} from "
-        f"{type(example).__module__}, or one of {', '.join(map(repr, named))}."
+        f"{folder}, or one of {', '.join(map(repr, named))}."
     )
 
 

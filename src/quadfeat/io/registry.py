@@ -223,6 +223,8 @@ def register(
         return partial(register, name=name, former_names=former_names, model=model)
     if not isinstance(kind, type):
         raise TypeError(f"kind={kind!r} is not valid: give a class.")
+    if isinstance(former_names, str):
+        raise TypeError(f"former_names={former_names!r} is not valid: give a tuple of strings.")
     entry = Registration(kind, kind.__name__ if name is None else name, model)
     _check_declaration(entry)
     names = (entry.name, *former_names)

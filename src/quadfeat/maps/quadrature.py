@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.utils import assert_all_finite
 
 from quadfeat._utils import validation as check
+from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.random import check_state, restored
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import core
@@ -70,7 +71,8 @@ class QuadratureMap(FeatureMap):
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies share compiled maps, and pickles leave them out.
-        return {name: value for name, value in vars(self).items() if name != "_compiled"}
+        computed = ("_compiled", "n_columns")
+        return {name: value for name, value in vars(self).items() if name not in computed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -85,7 +87,7 @@ class QuadratureMap(FeatureMap):
     def n_features_in(self) -> int:  # type: ignore[override]
         return self.nodes.directions.d
 
-    @property
+    @cached_property
     def n_columns(self) -> int:  # type: ignore[override]
         return self.nodes.n_columns(self.kernel)
 

@@ -103,6 +103,8 @@ def look(rows: Rows, function: Callable[[Block], Any], combine: Combine) -> tupl
     """Return a view of rows, and the combined results of a function of blocks, in one pass."""
     if rows.whole is not None:
         X, _, weights = rows.whole
+        if weights is not None:  # which those of classes may have made zero
+            check.check_any_weight(weights.max())
         assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
         return TableView(X, weights), function(rows.whole)
     both = _Both(function, combine)

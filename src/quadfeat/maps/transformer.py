@@ -84,7 +84,7 @@ class TransformerMap(FeatureMap):
 
     def _transformed(self, X: Any) -> Any:
         """Transform rows and return a dense array."""
-        found = self.transformer.transform(X)
+        found = self.transformer.transform(self._named(X))
         if sparse.issparse(found):
             return found.toarray()
         found = np.asarray(found)
@@ -94,6 +94,17 @@ class TransformerMap(FeatureMap):
                 f"{found.shape} and dtype {found.dtype}: give a transformer to columns of numbers."
             )
         return found
+
+    def _named(self, X: Any) -> Any:
+        """Return rows with the names of columns by which the transformer may look for them."""
+        names = getattr(self.transformer, "feature_names_in_", None)
+        if names is None or sparse.issparse(X):
+            return X
+        try:
+            import pandas as pd
+        except ImportError:  # the names are those of another library
+            return X
+        return pd.DataFrame(X, columns=names, copy=False)
 
     def fingerprint(self) -> str:
         try:

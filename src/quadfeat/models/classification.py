@@ -180,7 +180,11 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
 
     def describe(self, solution: Solution) -> None:
         """Set the classes."""
-        assert solution.classes is not None
+        if solution.classes is None:
+            raise ValueError(
+                f"solver={solution.solver_name!r} has returned a solution without classes, which a "
+                "classifier needs: set its attribute classes."
+            )
         self.classes_ = solution.classes
 
     def check_fit(self) -> None:

@@ -159,7 +159,7 @@ class FittedFeatures(VersionedState):
 
     def _features(self, X: Any) -> Array:
         """Return the features as an array, regardless of ``set_output``."""
-        X = self._validated(X)
+        X = self._validated(X)  # first, since there may be no map
         return self._threaded().columns(X)
 
     def _validated(self, X: Any) -> Any:

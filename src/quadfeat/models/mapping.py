@@ -145,7 +145,7 @@ def given_by(model: Any) -> Given | None:
         given = given.estimator
     if given is None:
         return None
-    if hasattr(given, "fit_to"):
+    if hasattr(given, "fit_to") and not isinstance(given, type):
         return GivenFeatures(given)
     if not is_transformer(given):
         raise TypeError(

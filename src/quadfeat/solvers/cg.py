@@ -62,6 +62,9 @@ class ConjugateGradients(Solver):
     ) -> IterativeSolution:
         """Solve a system of equations."""
         tol = check.check_positive(self.tol, "tol")
+        max_iter = MAX_ITER
+        if self.max_iter is not None:
+            max_iter = check.check_count(self.max_iter, "max_iter")
         alpha = problem.penalty.alpha
         assert alpha is not None  # check_penalty rejects others
         if work.state is None:
@@ -89,7 +92,7 @@ class ConjugateGradients(Solver):
             system.scales(equations),
             current,
             tol=tol,
-            max_iter=MAX_ITER if self.max_iter is None else self.max_iter,
+            max_iter=max_iter,
             after_step=after_step,
         )
         if not converged:

@@ -67,7 +67,7 @@ class Normal(Solver):
 
     def with_rows(self, problem: Problem, solution: Any, block: Block) -> NormalSolution:
         """Return a solution with the rows of a block added; see :class:`Solver`."""
-        dtype = self.gram_dtype
+        dtype = check.check_choice(self.gram_dtype, "gram_dtype", GRAM_DTYPES)
         targets, n_columns = problem.targets, problem.map.n_columns
         # A sum of float32 and float64 products is only as precise as float32.
         both = dtype if solution is None or solution.dtype == "float64" else "float32"

@@ -24,7 +24,12 @@ def as_solver(solver: Any, parameters: Any) -> Solver | None:
     parameters : object
         Has the parameters of solvers as attributes, such as a model.
     """
-    if hasattr(solver, "solve") and not isinstance(solver, type):
+    if hasattr(solver, "solve"):
+        if isinstance(solver, type) or not hasattr(solver, "check_penalty"):
+            raise ValueError(
+                f"solver={check.one_line(solver)} is not valid: give a name, or an object of a "
+                "subclass of quadfeat.solvers.Solver, such as Normal()."
+            )
         found: Solver = solver
         return found
     name = check.check_choice(solver, "solver", ("auto", *NAMED))
