@@ -21,8 +21,9 @@ class VersionedState(BaseEstimator):
     """An estimator whose pickles carry their format, and the version that wrote them.
 
     Subclasses name in ``needed_attributes`` the attributes without which a fitted object is of no
-    use: those that have the first of them have to have all. A static or class method ``migrate``, if there is
-    one, brings attributes up to date; parts that are no estimators are as they were pickled.
+    use: those that have the first of them have to have all. A static or class method ``migrate``,
+    if there is one, brings attributes up to date; parts that are no estimators are as they were
+    pickled.
     """
 
     needed_attributes: tuple[str, ...] = ()

@@ -88,7 +88,7 @@ class QuadratureMap(FeatureMap):
         return self.nodes.directions.d
 
     @cached_property
-    def n_columns(self) -> int:  # type: ignore[override]
+    def n_columns(self) -> int:
         return self.nodes.n_columns(self.kernel)
 
     def write(self, X: Any, out: Array) -> None:
