@@ -13,7 +13,7 @@ from scipy import sparse
 from quadfeat import QuadratureFeatures
 from quadfeat.engine import core as _core
 from quadfeat.kernels import ArcCosine, Gaussian, PointwiseNonlinear
-from quadfeat.maps import products
+from quadfeat.maps import base as products
 
 CORES = _core._native.cores() if _core._native is not None else []
 needs_core = pytest.mark.skipif(not CORES, reason="quadfeat was built without its native core")

@@ -568,7 +568,7 @@ class TestSolverOfAUser:
             QuadratureRidge(solver=OwnSolver(), n_components=9).fit(iter([(X, Y)]))
         with pytest.raises(ValueError, match="since solver='minres' keeps none: leave it out"):
             QuadratureRidge(solver=OwnSolver(), checkpoint=tmp_path / "checkpoint").fit(X, Y)
-        with pytest.raises(ValueError, match=r"solver=.*OwnSolver.* is not known"):
+        with pytest.raises(ValueError, match=r"solver=.*OwnSolver.* is not valid"):
             QuadratureRidge(solver=OwnSolver).fit(X, Y)
 
     def test_what_it_does_not_know_is_rejected_with_its_name(self):
