@@ -456,6 +456,17 @@ class TestWhatTravels:
         assert arrived.content.fingerprint() == features.fingerprint()
         assert len(pickle.dumps(arrived)) < 2**16
 
+    def test_nodes_are_drawn_again_once_for_all_parcels(self, monkeypatch):
+        X = np.random.default_rng(0).standard_normal((300, 100))
+        features = QuadratureFeatures(rule="rff", n_components=512, random_state=0).fit(X)
+        draws, draw = [], type(features.rule_).draw
+        monkeypatch.setattr(
+            type(features.rule_), "draw", lambda *given: draws.append(1) or draw(*given)
+        )
+        for n_jobs in (None, 1, None):
+            pickle.dumps(Parcel(features.map_.with_jobs(n_jobs)))
+        assert len(draws) == 1
+
     def test_nodes_travel_where_the_seed_does_not_draw_them(self):
         X = np.random.default_rng(0).standard_normal((300, 100))
         small = QuadratureFeatures(rule="rff", n_components=512, random_state=0).fit(X)

@@ -230,11 +230,16 @@ class QuadratureMap(FeatureMap):
 
     def light(self) -> Any:
         """Return the map without its nodes, if they are many and can be drawn again."""
+        # Conjugate gradients send a map with every product, so the draw is done once.
+        return self._kept(("light",), self._lightened) or self
+
+    def _lightened(self) -> LightMap | bool:
+        """Return the map without its nodes, or False if the nodes have to be sent."""
         if self.origin is None or len(pickle.dumps(self.nodes)) <= NODES_UP_TO:
-            return self
+            return False
         drawn = self.origin.draw(self)
         if replace(self, nodes=drawn).fingerprint() != self.fingerprint():  # such as fitted weights
-            return self
+            return False
         return LightMap(self.kernel, self.origin, self.n_features_in, self.n_columns, _trace(drawn))
 
 

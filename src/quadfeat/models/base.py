@@ -156,7 +156,7 @@ class QuadratureModel(FittedModel):
                 f"{rows.against_checkpoints}: leave it out."
             )
         rows.opening()  # sets the names of columns, which are part of the identity
-        identity = parameters.identity(self, rows.n_rows)
+        identity = parameters.identity(self, rows.n_rows) if self.checkpoint is not None else {}
         checkpoint = Checkpoint(self.checkpoint, identity, saved.check_state)
         state = checkpoint.load()
         self._take_features(state["features"] if state else None, rows)

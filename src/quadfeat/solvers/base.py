@@ -111,8 +111,14 @@ class Solution(ABC):
         The name of the solver in messages.
     classes : array of shape (n_classes,) or None
         The classes, for a classifier.
+    summary : Summary
+        Summary statistics of the rows, to which more rows can be added. Only if ``has_posterior``.
+    posterior : Posterior
+        The posterior distribution of the coefficients. Only if ``has_posterior``.
     """
 
+    summary: Summary
+    posterior: Posterior
     coefficients: Float64Array
     intercept: Float64Array
     alpha: float
@@ -120,16 +126,6 @@ class Solution(ABC):
     error: float = 0.0
     solver_name: str = "other"
     classes: Array | None = None
-
-    @property
-    def summary(self) -> Summary:
-        """Summary statistics of the rows, to which more rows can be added."""
-        raise AttributeError(self.reason_against("rows cannot be added to this model: it"))
-
-    @property
-    def posterior(self) -> Posterior:
-        """The posterior distribution of the coefficients."""
-        raise AttributeError(self.reason_against("this"))
 
     @property
     def has_posterior(self) -> bool:

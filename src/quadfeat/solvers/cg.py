@@ -146,12 +146,7 @@ class IterativeSolution(Solution):
     classes: Array | None = None
 
     def check_consistency(self) -> None:
-        """Raise an error if an attribute is not valid; see ``quadfeat.io.register``."""
-        name = "coefficients of _solution"
-        n_outputs = checks.n_columns_of(self.coefficients, name)
-        shape = (len(self.coefficients), n_outputs)
-        checks.check_array(self.coefficients, shape, np.float64, name)
-        checks.check_array(self.intercept, shape[1:], np.float64, "intercept of _solution")
+        """Raise an error if a number is not valid; ``check_fits`` checks the coefficients."""
         check.check_positive(self.alpha, "alpha of _solution")
         check.check_count(self.n_iter, "n_iter of _solution", 0)
         checks.check_number(self.error, "error of _solution")

@@ -214,7 +214,7 @@ class NormalSolution(CopiedState, Solution):
     def __init__(
         self, summary: Summary, problem: RidgeProblem, penalty: Penalty, dtype: str
     ) -> None:
-        vars(self)["summary"] = summary
+        self.summary = summary
         self.problem = problem
         self.penalty = penalty
         self.dtype = dtype
@@ -259,11 +259,6 @@ class NormalSolution(CopiedState, Solution):
             checks.expect(np.array_equal(summary.classes, classes), "classes_ do not fit")
             checks.expect(summary.rows.rows.shape[1] == d + 1, "rows have other columns")
         return self.problem.n_targets
-
-    @cached_property
-    def summary(self) -> Summary:
-        """Summary statistics of the rows."""
-        raise AttributeError("summary")  # set by __init__
 
     @cached_property
     def posterior(self) -> Posterior:
