@@ -20,16 +20,26 @@ def generator(random_state: Any) -> np.random.Generator:
     """Return a generator: of its own for an int, seeded by it for a RandomState."""
     if isinstance(random_state, np.random.Generator):
         return random_state
-    try:
-        legacy = check_random_state(random_state)  # None is the global one, as in scikit-learn
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"random_state={check.one_line(random_state)} cannot be used to seed: give a whole "
-            "number from 0 to 2**32 - 1, a numpy.random.Generator, a RandomState or None."
-        ) from error
+    legacy = checked_state(random_state)
     if random_state is None or isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(legacy.randint(0, 2**32, size=4, dtype=np.uint32))
     return np.random.default_rng(random_state)
+
+
+def checked_state(random_state: Any) -> Any:
+    """Return a ``Generator`` or ``RandomState``, from which nothing is drawn yet.
+
+    Reject a ``random_state`` that is neither a seed nor a generator.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    try:
+        return check_random_state(random_state)  # None is the global one, as in scikit-learn
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state={check.one_line(random_state)} cannot be used to seed: give an integer "
+            "from 0 to 2**32 - 1, a numpy.random.Generator, a RandomState or None."
+        ) from error
 
 
 def child(rng: np.random.Generator) -> np.random.Generator:

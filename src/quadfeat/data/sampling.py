@@ -11,7 +11,7 @@ add nothing, so that sparse rows have the keys of dense ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +27,11 @@ Keys = NDArray[np.uint64]
 
 # Entries whose bits are held at once: few enough to stay in a cache.
 ENTRIES_PER_BATCH = 2**15
+
+# Steps between the smallest and the largest value of a column, in keys without units, and the bits
+# of these keys that tell rows apart which are the same to this precision.
+PLACES = 2.0**20
+LOW_BITS = np.uint64(2**24 - 1)
 
 # Where rows occur many times, how many more of them are looked at in the next attempt.
 MORE_CANDIDATES = 8
@@ -155,52 +160,39 @@ class RowSample:
 
 
 @dataclass(frozen=True)
-class RangedSample:
-    """Distinct rows of a table, and the smallest and largest value of each column in all rows.
+class Ends:
+    """The smallest and the largest value of each column.
 
     Attributes
     ----------
-    sample : RowSample
     lowest, highest : array of shape (n_columns,)
         Infinite for a table without rows.
     """
 
-    sample: RowSample
     lowest: Float64Array
     highest: Float64Array
 
     @classmethod
-    def empty(cls, n_columns: int, size: int) -> RangedSample:
-        """Return the sample of a table without rows."""
-        nothing = np.full(n_columns, np.inf)
-        return cls(RowSample.empty(n_columns, size), nothing, -nothing)
-
-    def extended(self, table: Any, weights: Any = None) -> RangedSample:
-        """Return the sample of this table and another, dense or CSR, together."""
-        sample = self.sample.extended(table, weights)
+    def of(cls, table: Any, weights: Any = None) -> Ends:
+        """Return the ends of a dense or CSR matrix; rows without weight do not count."""
         present = table if weights is None else table[weights > 0]
         if present.shape[0] == 0:
-            return replace(self, sample=sample)
-        lowest, highest = (
+            nothing = np.full(table.shape[1], np.inf)
+            return cls(nothing, -nothing)
+        low, high = (
             check.to_dense_float64(ends).ravel()
             for ends in (present.min(axis=0), present.max(axis=0))
         )
-        return RangedSample(
-            sample, np.minimum(self.lowest, lowest), np.maximum(self.highest, highest)
-        )
+        return cls(low, high)
 
-    def merged(self, other: RangedSample) -> RangedSample:
-        """Return the sample of both tables together."""
-        return RangedSample(
-            self.sample.merged(other.sample),
-            np.minimum(self.lowest, other.lowest),
-            np.maximum(self.highest, other.highest),
-        )
+    def merged(self, other: Ends) -> Ends:
+        """Return the ends of both tables together."""
+        return Ends(np.minimum(self.lowest, other.lowest), np.maximum(self.highest, other.highest))
 
     @property
     def ranges(self) -> Float64Array:
         """The largest less the smallest value of each column, as far as numbers reach."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             differences = self.highest - self.lowest
         return np.clip(differences, 0.0, np.finfo(np.float64).max)
 
@@ -230,15 +222,58 @@ def row_keys(table: Any) -> Keys:
     factors = _column_factors(n_columns)
     sums = np.empty(n_rows, dtype=np.uint64)
     if sparse.issparse(table):
-        terms = _folded_bits(table.data) * factors[table.indices]
-        running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
-        sums = running[table.indptr[1:]] - running[table.indptr[:-1]]
+        sums = _row_sums(table, _folded_bits(table.data) * factors[table.indices])
     else:
         size = max(1, ENTRIES_PER_BATCH // n_columns)
         for start in range(0, n_rows, size):  # a partition may have no rows
             rows = slice(start, start + size)
             sums[rows] = _folded_bits(table[rows]) @ factors
     return _mixed(sums)
+
+
+def unit_free_keys(table: Any, lowest: Float64Array, ranges: Float64Array) -> Keys:
+    """Return keys of rows that hardly depend on the units of columns, nor on where they begin.
+
+    The high bits are a hash of places between the smallest and the largest value of each column, so
+    that the sample of a table in other units is the same but for rounding. The low bits are those
+    of ``row_keys``: rows with the same places are still told apart.
+
+    Parameters
+    ----------
+    table : array or CSR matrix of shape (n_rows, n_columns)
+    lowest, ranges : array of shape (n_columns,)
+        The smallest value of each column, and the largest less the smallest.
+    """
+    n_rows, n_columns = table.shape
+    factors = _column_factors(n_columns)
+    sums = np.empty(n_rows, dtype=np.uint64)
+    if sparse.issparse(table):
+        zeros = _places(np.zeros((1, n_columns)), lowest, ranges)
+        base = (zeros @ factors)[0]
+        columns = table.indices
+        places = _places(table.data, lowest[columns], ranges[columns])
+        sums = base + _row_sums(table, (places - zeros[0, columns]) * factors[columns])
+    else:
+        size = max(1, ENTRIES_PER_BATCH // n_columns)
+        for start in range(0, n_rows, size):
+            rows = slice(start, start + size)
+            sums[rows] = _places(table[rows], lowest, ranges) @ factors
+    return (_mixed(sums) & ~LOW_BITS) | (row_keys(table) & LOW_BITS)
+
+
+def _row_sums(table: Any, terms: Keys) -> Keys:
+    """Return the sum over the stored entries of each row of a CSR matrix, given their terms."""
+    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
+    return np.asarray(running[table.indptr[1:]] - running[table.indptr[:-1]])
+
+
+def _places(values: Any, lowest: Float64Array, ranges: Float64Array) -> Keys:
+    """Return how far values are from the lowest one, in steps of the range."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        shares = (np.asarray(values, dtype=np.float64) - lowest) / ranges
+    # Constant columns have no places, and rows without weight may be outside of the range.
+    shares = np.clip(np.nan_to_num(shares), 0.0, 1.0)
+    return np.asarray(np.rint(shares * PLACES)).astype(np.uint64)
 
 
 def _folded_bits(values: Any) -> Keys:

@@ -118,6 +118,11 @@ class Work:
         self.beside = beside
         self.verbose = verbose
 
+    @classmethod
+    def silent(cls) -> Work:
+        """Return work without progress and without checkpoints."""
+        return cls(Checkpoint(None, {}), None, {}, verbose=False)
+
     def watch(self, state: dict[str, Any] | None = None) -> Watch:
         """Return the watch of a pass, which resumes from a state if there is one."""
         return Watch(self.checkpoint, state, self.beside, verbose=self.verbose)

@@ -27,7 +27,9 @@ from typing import Any
 # 2  moments have a control; rows of classifiers have indices of classes, and weights that include
 #    those of the classes; files have no paths
 # 3  kernel, nodes and states of generators are one object, the map; solutions have other names
-FORMAT = 3
+# 4  models have a time_limit, and kernel="auto" as default; regressions keep rows with their
+#    targets; classifiers keep a calibration, not a temperature
+FORMAT = 4
 
 
 def migrated(kind: type[Any], attributes: dict[str, Any], found_format: int) -> dict[str, Any]:

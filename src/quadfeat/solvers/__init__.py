@@ -7,6 +7,7 @@ from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.ridge import AlphaPath
 from quadfeat.solvers.systems import System
 from quadfeat.solvers.targets import Labels, Numbers, Targets
+from quadfeat.solvers.validation import Losses, Score, Validation, validated
 
 __all__ = [
     "AlphaPath",
@@ -14,14 +15,18 @@ __all__ = [
     "ConjugateGradients",
     "IterativeSolution",
     "Labels",
+    "Losses",
     "Normal",
     "NormalSolution",
     "Numbers",
     "Penalty",
     "Posterior",
     "Problem",
+    "Score",
     "Solution",
     "Solver",
     "System",
     "Targets",
+    "Validation",
+    "validated",
 ]

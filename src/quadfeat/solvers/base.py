@@ -21,11 +21,13 @@ from quadfeat.data.rows import Rows
 from quadfeat.data.watch import Work
 from quadfeat.io import checks, register
 from quadfeat.maps.base import FeatureMap
+from quadfeat.solvers.calibration import Calibration
 from quadfeat.solvers.posterior import Posterior
+from quadfeat.solvers.ridge import AlphaPath
 from quadfeat.solvers.summaries import Summary
 from quadfeat.solvers.targets import Targets
 
-CRITERIA = ("gcv", "loo", "evidence")
+CRITERIA = ("auto", "loo", "gcv", "evidence")
 
 
 @register
@@ -46,7 +48,7 @@ class Penalty:
         if alphas is not None:
             raise ValueError(
                 f"alphas={alphas!r} has nothing to act on, since alpha={alpha!r} is given: use "
-                "alpha='gcv', 'loo' or 'evidence' to choose among them."
+                "alpha='auto', 'loo', 'gcv' or 'evidence' to choose among them."
             )
         if isinstance(alpha, (list, tuple)) or np.ndim(alpha) > 0:
             return cls(None, "gcv", _check_alphas(alpha, "alpha"))
@@ -60,6 +62,11 @@ class Penalty:
     def reads_rows_again(self) -> bool:
         """Whether choosing alpha takes a second pass over the rows."""
         return self.alpha is None and self.criterion == "loo"
+
+    @property
+    def leaves_out_all_rows(self) -> bool:
+        """Whether the errors of all rows, each left out in turn, choose alpha if possible."""
+        return self.alpha is None and self.criterion in ("auto", "loo")
 
 
 def _check_alphas(values: Any, name: str) -> Float64Array:
@@ -83,12 +90,15 @@ class Problem:
     penalty : Penalty
     intercept : bool
         Whether to add a constant, which is not penalized.
+    path : AlphaPath or None
+        The alphas that were tried before this problem, if its alpha was chosen among them.
     """
 
     map: FeatureMap
     targets: Targets
     penalty: Penalty
     intercept: bool
+    path: AlphaPath | None = None
 
 
 class Solution(ABC):
@@ -144,6 +154,12 @@ class Solution(ABC):
             "have: use solver='normal'."
         )
 
+    def complete(self, features: FeatureMap, targets: Targets) -> None:  # noqa: B027
+        """Take the map and the targets, if a solution is computed on first use and needs them.
+
+        Those that are loaded from a file have none. Do nothing if the solution is complete.
+        """
+
     def merged(self, other: Any, problem: Problem) -> Solution:
         """Return the solution for the rows of both; needs a summary."""
         raise AttributeError(self.reason_against("merge"))
@@ -160,9 +176,9 @@ class Solution(ABC):
         checks.check_array(self.intercept, (n_outputs,), np.float64, "intercept of _solution")
         return n_outputs
 
-    def predicting(self, temperature: float | None = None) -> Solution:
+    def predicting(self, calibration: Calibration | None = None) -> Solution:
         """Return the part of this solution that predictions need."""
-        return Coefficients(self.coefficients, self.intercept, temperature)
+        return Coefficients(self.coefficients, self.intercept, calibration)
 
 
 @dataclass(frozen=True)
@@ -171,12 +187,12 @@ class Coefficients(Solution):
 
     coefficients: Float64Array
     intercept: Float64Array
-    temperature: float | None = None
+    calibration: Calibration | None = None
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether the temperature is known."""
-        return self.temperature is not None
+        """Whether the calibration is known."""
+        return self.calibration is not None
 
 
 class Solver(BaseEstimator, ABC):
@@ -194,7 +210,8 @@ class Solver(BaseEstimator, ABC):
     reads_rows_again : bool
         Whether it needs more than one pass over the rows.
     needs_fixed_alpha : bool
-        Whether ``alpha`` has to be a number.
+        Whether ``alpha`` has to be a number. A model with ``alpha="auto"`` then chooses it on a
+        sample of rows before it calls :meth:`solve`.
     adds_rows : bool
         Whether its solutions have a summary, to which rows can be added, and a posterior.
     keeps_checkpoints : bool
@@ -246,10 +263,10 @@ class Solver(BaseEstimator, ABC):
 
     def check_penalty(self, penalty: Penalty, alpha: Any) -> None:
         """Raise an error if the solver cannot serve a penalty, the model's ``alpha``."""
-        if self.needs_fixed_alpha and penalty.alpha is None:
+        if self.needs_fixed_alpha and penalty.alpha is None and penalty.criterion != "auto":
             raise ValueError(
                 f"alpha={alpha!r} cannot be chosen by solver={self.name!r}, which needs a "
-                "fixed alpha: give a number, or use solver='normal'."
+                "fixed alpha: give a number or 'auto', or use solver='normal'."
             )
 
     def check_rows(self, rows: Rows, penalty: Penalty) -> None:
@@ -261,8 +278,13 @@ class Solver(BaseEstimator, ABC):
                 f"solver={self.name!r} goes over the rows many times, and X can be iterated over "
                 "only once: use solver='normal', or give an object whose __iter__ starts again."
             )
+        if self.needs_fixed_alpha and penalty.alpha is None:
+            raise ValueError(
+                f"alpha='auto' reads rows twice with solver={self.name!r}, and X can be iterated "
+                "over only once: give a number, or an object whose __iter__ starts again."
+            )
         if penalty.reads_rows_again:
             raise ValueError(
                 "alpha='loo' goes over the rows a second time, and X can be iterated over only "
-                "once: use alpha='gcv', or give an object whose __iter__ starts again."
+                "once: use alpha='auto', or give an object whose __iter__ starts again."
             )

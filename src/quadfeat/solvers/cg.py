@@ -19,6 +19,7 @@ from quadfeat.data.watch import Work
 from quadfeat.io import checks, register
 from quadfeat.solvers import krylov
 from quadfeat.solvers.base import Problem, Solution, Solver
+from quadfeat.solvers.ridge import AlphaPath
 from quadfeat.solvers.systems import System
 
 MAX_ITER = 500
@@ -66,7 +67,7 @@ class ConjugateGradients(Solver):
         if self.max_iter is not None:
             max_iter = check.check_count(self.max_iter, "max_iter")
         alpha = problem.penalty.alpha
-        assert alpha is not None  # check_penalty rejects others
+        assert alpha is not None  # models choose one
         if work.state is None:
             work.begin({"iteration": None})
         equations = system.equations(problem.intercept)
@@ -105,6 +106,7 @@ class ConjugateGradients(Solver):
             current.n_iter,
             current.totals[-1],
             system.classes,
+            problem.path,
         )
 
     def _warn(self, current: krylov.State, tol: float, dtype: Any) -> None:
@@ -144,14 +146,19 @@ class IterativeSolution(Solution):
     n_iter: int
     error: float
     classes: Array | None = None
+    path: AlphaPath | None = None
 
     def check_consistency(self) -> None:
         """Raise an error if a number is not valid; ``check_fits`` checks the coefficients."""
         check.check_positive(self.alpha, "alpha of _solution")
         check.check_count(self.n_iter, "n_iter of _solution", 0)
         checks.check_number(self.error, "error of _solution")
+        if self.path is not None:
+            checks.check_kind(self.path, AlphaPath, "path of _solution")
 
     @staticmethod
     def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
-        """Add the classes, which formats before 3 kept elsewhere."""
-        return attributes if found_format >= 3 else attributes | {"classes": None}
+        """Add the classes, which formats before 3 kept elsewhere, and a path."""
+        if found_format < 3:
+            attributes = attributes | {"classes": None}
+        return attributes if found_format >= 4 else attributes | {"path": None}

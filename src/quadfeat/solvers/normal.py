@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,15 +14,25 @@ from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows, Rows, Task
 from quadfeat.data.watch import Work
 from quadfeat.io import checks, register
-from quadfeat.solvers import posterior
+from quadfeat.maps.base import FeatureMap
+from quadfeat.solvers import paths, posterior
 from quadfeat.solvers.accumulator import Accumulator, rows_per_block
 from quadfeat.solvers.base import Penalty, Problem, Solution, Solver
-from quadfeat.solvers.moments import Moments
-from quadfeat.solvers.posterior import Posterior, Spectral
+from quadfeat.solvers.calibration import Calibration
+from quadfeat.solvers.curves import LeftOutCurve
+from quadfeat.solvers.paths import LeaveOut, Sample
+from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.ridge import AlphaPath, RidgeProblem
-from quadfeat.solvers.summaries import Summary
+from quadfeat.solvers.spectral import Spectral
+from quadfeat.solvers.summaries import Summary, without_rows
+from quadfeat.solvers.targets import Targets
 
 GRAM_DTYPES = ("float32", "float64")
+
+# Leave-one-out errors are computed in float32 if all alphas are larger than this, relative to the
+# mean squared length of centered features. The error of leverages is then a hundredth of what is
+# left of a row, at most.
+SINGLE_FROM = 1e-3
 
 
 @register
@@ -62,6 +71,8 @@ class Normal(Solver):
                 solution = self._summed_up(problem, rows, work, None, "float64")
             elif problem.penalty.alpha is None:
                 solution.warn_of_precision(solution.posterior)
+        if problem.penalty.alpha is None:
+            solution.warn_of_leverage(solution.posterior)
         solution.coefficients  # noqa: B018  # fit has to raise its errors and warnings
         return solution
 
@@ -95,18 +106,35 @@ class Normal(Solver):
         """Return the solution from products in a dtype; resume from a state if there is one."""
         summary = rows.reduce(SumUp(problem, dtype), Summary.merged, work.watch(state))
         solution = NormalSolution.of(problem, summary, dtype)
-        if problem.penalty.reads_rows_again:
-            targets = replace(summary, moments=Moments.empty(0, summary.moments.shift), rows=None)
+        if problem.penalty.alpha is None:
+            left_out = None
+            if rows.whole is not None or (rows.repeatable and problem.penalty.leaves_out_all_rows):
 
-            def left_out(spectral: Spectral, alphas: Float64Array) -> Float64Array:
-                # Workers do not need the matrix of the system.
-                light = replace(spectral, system=replace(spectral.system, matrix=np.empty((0, 0))))
-                task = LeaveOneOut(problem, targets, light, alphas, dtype)
-                total: Float64Array = rows.reduce(task, operator.add)
-                return total / spectral.left_out_weight
+                def left_out(spectral: Spectral, alphas: Float64Array) -> LeftOutCurve:
+                    solution.curve = _left_out(problem, rows, summary, dtype, spectral, alphas)
+                    return solution.curve
 
             vars(solution)["posterior"] = solution.solve(left_out)
         return solution
+
+
+def _left_out(
+    problem: Problem,
+    rows: Rows,
+    summary: Summary,
+    dtype: str,
+    spectral: Spectral,
+    alphas: Float64Array,
+) -> LeftOutCurve:
+    """Leave out all rows in turn; see ``paths.LeaveOut``."""
+    system = spectral.system
+    norm = float(spectral.values.sum()) / system.weight
+    # Workers do not need the matrix of the system.
+    light = replace(spectral, system=replace(system, matrix=np.empty((0, 0))))
+    single = dtype == "float32" and alphas[0] >= SINGLE_FROM * norm
+    task = LeaveOneOut(problem, without_rows(summary), light, alphas, dtype, single)
+    curve: LeftOutCurve = rows.reduce(task, LeftOutCurve.merged)
+    return curve
 
 
 @dataclass(frozen=True)
@@ -180,7 +208,9 @@ class LeaveOneOut(Task):
     spectral : Spectral
     alphas : array of shape (n_alphas,)
     dtype : str
-        Of features.
+        Of the products of features.
+    single : bool
+        Whether to multiply features in float32 even if rows are float64.
     """
 
     problem: Problem
@@ -188,19 +218,22 @@ class LeaveOneOut(Task):
     spectral: Spectral
     alphas: Float64Array
     dtype: str
+    single: bool
 
-    def begin(self, table: Block) -> tuple[Array, Any]:
-        dtype = np.dtype(np.float64) if self.dtype == "float64" else table.X.dtype
-        return self.spectral.vectors.astype(dtype, copy=False), 0.0
+    def begin(self, table: Block) -> tuple[Spectral, Any]:
+        dtype: Any = np.float64 if self.dtype == "float64" else table.X.dtype
+        dtype = np.float32 if self.single else dtype
+        vectors: Any = self.spectral.vectors.astype(dtype, copy=False)
+        return replace(self.spectral, vectors=vectors), None
 
-    def add(self, state: tuple[Array, Any], block: Block) -> tuple[Array, Any]:
-        vectors, total = state
-        Z = self.problem.map.columns(block.X).astype(vectors.dtype, copy=False)
+    def add(self, state: tuple[Spectral, Any], block: Block) -> tuple[Spectral, Any]:
+        spectral, total = state
+        Z = self.problem.map.columns(block.X)
         targets = self.problem.targets.final(block.y, self.summary)
-        found = self.spectral.left_out_squares(self.alphas, Z, targets, block.weights, vectors)
-        return vectors, total + found
+        found = spectral.left_out(self.alphas, Z, targets, block.weights)
+        return spectral, found if total is None else total.merged(found)
 
-    def result(self, state: tuple[Array, Any]) -> Any:
+    def result(self, state: tuple[Spectral, Any]) -> Any:
         return state[1]
 
     def rows_per_block(self, state: Any) -> int:
@@ -218,18 +251,36 @@ class NormalSolution(CopiedState, Solution):
         self.problem = problem
         self.penalty = penalty
         self.dtype = dtype
-        self.temperature: float | None = None  # of a classifier, computed on first use
+        self.calibration: Calibration | None = None  # of a classifier, computed on first use
 
     @classmethod
     def of(cls, problem: Problem, summary: Summary, dtype: str) -> NormalSolution:
         """Return the solution of a problem for summarized rows."""
         transform = problem.targets.transform(summary)
         ridge = RidgeProblem(summary.moments, problem.intercept, transform)
-        return cls(summary, ridge, problem.penalty, dtype)
+        solution = cls(summary, ridge, problem.penalty, dtype)
+        solution.complete(problem.map, problem.targets)
+        return solution
+
+    def complete(self, features: FeatureMap, targets: Targets) -> None:
+        """Take the map and the targets, with which kept rows can be left out."""
+        if "posterior" not in vars(self):
+            self.source = features, targets
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The model has the map, too.
+        state = super().__getstate__()
+        for name in ("source", "curve"):
+            state.pop(name, None)
+        return state
 
     has_posterior = True
     solver_name = "normal"
-    saved_attributes = ("summary", "problem", "penalty", "dtype", "temperature", "posterior")
+    source: tuple[FeatureMap, Targets] | None = None  # of a solution that is not computed yet
+    scores: Any = None  # of a regression, for intervals, computed on first use
+    curve: LeftOutCurve | None = None  # errors of rows left out, for the alphas of the path
+    unsaved_attributes = ("source", "scores", "curve")
+    saved_attributes = ("summary", "problem", "penalty", "dtype", "calibration", "posterior")
 
     def check_consistency(self) -> None:
         """Raise an error if the parts do not fit together; see ``quadfeat.io.register``."""
@@ -248,16 +299,33 @@ class NormalSolution(CopiedState, Solution):
             checks.expect(problem.n_targets == self.problem.n_targets, "_solution has two problems")
         checks.check_kind(self.penalty, Penalty, "penalty of _solution")
         check.check_choice(self.dtype, "dtype of _solution", GRAM_DTYPES)
-        if self.temperature is not None:
-            check.check_positive(self.temperature, "temperature of _solution")
+        if self.calibration is not None:
+            checks.check_kind(self.calibration, Calibration, "calibration of _solution")
+            classes = self.summary.classes
+            fits = classes is not None and len(self.calibration.bias) == len(classes)
+            checks.expect(fits, "calibration of _solution is that of other classes")
+
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        """Convert a temperature, which formats before 4 kept instead of a calibration."""
+        if found_format >= 4 or "temperature" not in attributes:
+            return attributes
+        attributes = dict(attributes)
+        temperature, classes = attributes.pop("temperature"), attributes["summary"].classes
+        known = temperature is not None and classes is not None
+        calibration = Calibration(temperature, np.zeros(len(classes))) if known else None
+        return attributes | {"calibration": calibration}
 
     def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
         summary = self.summary
         checks.expect(summary.moments.n_components == n_columns, "_solution is that of another map")
         checks.expect((summary.classes is None) == (classes is None), "classes_ do not fit")
-        if summary.rows is not None and summary.classes is not None and classes is not None:
+        if summary.rows is not None:
+            n_targets = summary.moments.n_outputs if classes is None else 1
+            expected = d + n_targets
+            checks.expect(summary.rows.rows.shape[1] == expected, "rows have other columns")
+        if summary.classes is not None and classes is not None:
             checks.expect(np.array_equal(summary.classes, classes), "classes_ do not fit")
-            checks.expect(summary.rows.rows.shape[1] == d + 1, "rows have other columns")
         return self.problem.n_targets
 
     @cached_property
@@ -265,15 +333,51 @@ class NormalSolution(CopiedState, Solution):
         """The posterior distribution of the coefficients."""
         found = self.solve()
         self.warn_of_precision(found)
+        self.warn_of_leverage(found)
         return found
 
-    def solve(self, left_out: Any = None) -> Posterior:
-        """Solve the normal equations; ``left_out`` is that of ``posterior.choose_alpha``."""
+    def solve(self, left_out: LeaveOut | None = None) -> Posterior:
+        """Solve the normal equations; ``left_out`` is that of ``paths.choose_alpha``."""
         if self.penalty.alpha is not None:
             return posterior.solve(self.problem, self.penalty.alpha)
-        return posterior.choose_alpha(
-            self.problem, self.penalty.criterion, self.penalty.alphas, left_out
+        criterion = self.penalty.criterion
+        if criterion == "auto":
+            criterion = "evidence" if left_out is None else "loo"
+        return paths.choose_alpha(
+            self.problem, criterion, self.penalty.alphas, left_out, self._sample(left_out is None)
         )
+
+    def _sample(self, needed: bool) -> Sample | None:
+        """Return the rows that guard the choice of alpha: the kept ones.
+
+        Unless they are needed, return only those that have copies.
+        """
+        rows = self.summary.rows
+        if rows is None or self.source is None or len(rows.keys) == 0:
+            return None
+        if not needed and not (rows.weights > 1.0).any():
+            return None
+        features, targets = self.source
+        kept = targets.kept(self.summary)
+        Z = np.asarray(features.columns(kept.X), dtype=np.float64)
+        return Sample(Z, kept.targets, kept.weights, kept.amounts)
+
+    def warn_of_leverage(self, found: Posterior) -> None:
+        """Warn if a few rows of high leverage have misled the criterion for alpha."""
+        criterion = self.penalty.criterion
+        moments = self.summary.moments
+        if found.path is None or criterion in ("auto", "loo"):
+            return
+        if moments.n_rows <= moments.n_components:
+            return  # all rows have high leverage
+        own = paths.misleading(found.path, criterion, found.alpha)
+        if own is not None:
+            check.warn_user(
+                f"alpha={criterion!r} alone would take alpha={own:.3g}, for which rows that are "
+                "left out have much larger errors: it ignores that a few rows of extreme leverage, "
+                f"far from all others, determine their own predictions. alpha={found.alpha:.3g} is "
+                "used. Scale or clip columns of X that have outliers, or use alpha='loo'."
+            )
 
     def warn_of_precision(self, found: Posterior) -> None:
         """Warn if products of features are not precise enough for an alpha."""
@@ -287,7 +391,7 @@ class NormalSolution(CopiedState, Solution):
         """Return whether an alpha, chosen from a path or not, needs products in float64."""
         default_path = None if self.penalty.alphas is not None else path
         smallest = 0.0 if default_path is None else float(default_path.alphas[0])
-        return self.dtype == "float32" and posterior.is_below_precision(
+        return self.dtype == "float32" and paths.is_below_precision(
             self.summary.moments, alpha, smallest
         )
 
@@ -297,8 +401,6 @@ class NormalSolution(CopiedState, Solution):
             return False
         alpha, path = self.penalty.alpha, None
         if alpha is None:
-            if "posterior" not in vars(self):
-                vars(self)["posterior"] = self.solve()
             alpha, path = self.alpha, self.posterior.path
         return self.is_below_precision(alpha, path)
 

@@ -15,9 +15,10 @@ from quadfeat.data.sampling import RowSample, beside, row_keys
 from quadfeat.io import checks, register
 from quadfeat.solvers.moments import Moments
 
-# Rows that a classifier keeps to calibrate its probabilities: so many, but not more entries.
-CALIBRATION_ROWS = (256, 2048)
-CALIBRATION_ENTRIES = 2**22
+# Rows that a model keeps to calibrate probabilities and intervals, and to guard the choice of
+# alpha: so many, but not more entries.
+KEPT_ROWS = (256, 2048)
+KEPT_ENTRIES = 2**22
 
 # Kinds of dtypes.
 NUMBERS = "biuf"
@@ -36,7 +37,8 @@ class Summary:
     classes : array of shape (n_classes,) or None
         Ascending; None for regression.
     rows : RowSample or None
-        For a classifier: some rows, and the index of their class as the last column.
+        Some of the rows. The last columns are their targets, or the index of their class. None
+        without rows, and for regressions from files of formats before 4.
     """
 
     moments: Moments
@@ -46,7 +48,10 @@ class Summary:
     def check_consistency(self) -> None:
         checks.check_kind(self.moments, Moments, "moments of _solution")
         if self.classes is None:
-            checks.expect(self.rows is None, "_solution has rows")
+            if self.rows is not None:
+                checks.check_kind(self.rows, RowSample, "rows of _solution")
+                enough = self.rows.rows.shape[1] > self.moments.n_outputs
+                checks.expect(enough, "rows of _solution have no targets")
             return
         check_classes(self.classes, "classes of _solution")
         n_classes = len(self.classes)
@@ -68,24 +73,32 @@ class Summary:
         products = self.moments.products.copy(order="F")
         return replace(self, moments=replace(self.moments, products=products))
 
-    def with_rows(self, X: Any, which: Array, weights: Any) -> Summary:
+    def with_rows(
+        self, X: Any, columns: Array, weights: Any, codes: Float64Array | None = None
+    ) -> Summary:
         """Return this with more rows in the sample.
 
         Parameters
         ----------
         X : ndarray or CSR matrix of shape (n_rows, n_features)
-        which : int array of shape (n_rows,)
-            Indices of their classes.
+        columns : array of shape (n_rows, n_targets)
+            Their targets, or the indices of their classes.
         weights : array of shape (n_rows,) or None
+        codes : array of shape (n_rows, n_targets), default=None
+            What keys depend on instead of ``columns``. Indices of classes change when there are
+            more classes; keys have to stay as they are.
         """
-        assert self.classes is not None
         sample = self.rows
         if sample is None:
-            size = int(np.clip(CALIBRATION_ENTRIES // X.shape[1], *CALIBRATION_ROWS))
-            sample = RowSample.empty(X.shape[1] + 1, size)
-        # Indices change when there are more classes; keys have to stay as they are.
-        keys = row_keys(beside(X, label_codes(self.classes)[which][:, None]))
-        return replace(self, rows=sample.extended(beside(X, which[:, None]), weights, keys))
+            size = int(np.clip(KEPT_ENTRIES // X.shape[1], *KEPT_ROWS))
+            sample = RowSample.empty(X.shape[1] + columns.shape[1], size)
+        keys = None if codes is None else row_keys(beside(X, codes))
+        return replace(self, rows=sample.extended(beside(X, columns), weights, keys))
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether there were rows of which none were kept, in a file of an older format."""
+        return self.rows is None and self.moments.n_rows > 0
 
     def with_classes(self, classes: Array) -> Summary:
         """Return this for more classes, of which there were no rows."""
@@ -108,10 +121,18 @@ class Summary:
         if self.classes is not None and other.classes is not None:
             classes = joint_classes(self.classes, other.classes)
             left, right = self.with_classes(classes), other.with_classes(classes)
+        moments = left.moments.merged(right.moments)  # raises an error for other targets
         rows = left.rows or right.rows
-        if left.rows is not None and right.rows is not None:
+        if left.lacks_rows or right.lacks_rows:
+            rows = None  # those of one table are no sample of both
+        elif left.rows is not None and right.rows is not None:
             rows = left.rows.merged(right.rows)
-        return replace(left, moments=left.moments.merged(right.moments), rows=rows)
+        return replace(left, moments=moments, rows=rows)
+
+
+def without_rows(summary: Summary) -> Summary:
+    """Return a summary that only codes targets, which is small."""
+    return replace(summary, moments=Moments.empty(0, summary.moments.shift), rows=None)
 
 
 def check_classes(classes: Any, name: str) -> None:

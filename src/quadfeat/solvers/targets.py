@@ -9,10 +9,74 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import Block
+from quadfeat.data.sampling import RowSample, row_keys
 from quadfeat.solvers.moments import Moments
-from quadfeat.solvers.summaries import Summary, amounts_of, class_indices, joint_classes
+from quadfeat.solvers.summaries import (
+    Summary,
+    amounts_of,
+    class_indices,
+    joint_classes,
+    label_codes,
+)
+
+# Rows with equal inputs are different cases if at least this share of them has different targets.
+MANY_CASES = 0.1
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """Some of the rows that a model was fitted to.
+
+    Attributes
+    ----------
+    X : array of shape (n_rows, n_features)
+    targets : array of shape (n_rows, n_outputs)
+        Of the model.
+    weights : array of shape (n_rows,)
+    labels : int array of shape (n_rows,) or None
+        Indices of classes.
+    """
+
+    X: Float64Array
+    targets: Float64Array
+    weights: Float64Array
+    labels: Array | None = None
+
+    @cached_property
+    def leaves_one(self) -> bool:
+        """Whether to leave out one copy of a row, and not all of them.
+
+        All copies of a row that was recorded several times have to be left out together: the others
+        would tell its target. But if columns have few values, such as categories, rows with equal
+        inputs and targets are different cases. Then some rows have equal inputs and different
+        targets.
+        """
+        if len(self.weights) == 0:
+            return False
+        keys = row_keys(self.X)
+        _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        totals = np.bincount(which, self.weights)
+        repeated = totals > self.weights.min()
+        several = counts > 1
+        return bool(totals[several].sum() > MANY_CASES * totals[repeated | several].sum())
+
+    @property
+    def amounts(self) -> Float64Array:
+        """The weight that is left out of each row."""
+        return np.minimum(self.weights, 1.0) if self.leaves_one else self.weights
+
+
+def sample_of(summary: Summary) -> RowSample:
+    """Return the sample of rows of a summary; raise an error if it was written without one."""
+    if summary.rows is None:
+        raise ValueError(
+            "the model keeps no training rows, since it was saved by an earlier version of "
+            "quadfeat or has no rows: fit it again."
+        )
+    return summary.rows
 
 
 class Targets(ABC):
@@ -35,7 +99,16 @@ class Targets(ABC):
 
     def extended(self, summary: Summary, moments: Moments, block: Block) -> Summary:
         """Return a summary with a block added, whose moments are given."""
-        return Summary(moments, summary.classes, summary.rows)
+        extended = Summary(moments, summary.classes, summary.rows)
+        return extended if summary.lacks_rows else self.with_kept(extended, block)
+
+    def with_kept(self, summary: Summary, block: Block) -> Summary:
+        """Return a summary with the rows of a block added to those it keeps."""
+        return summary
+
+    def kept(self, summary: Summary) -> KeptRows:
+        """Return the rows that a summary keeps, with the targets of the model."""
+        raise NotImplementedError
 
     def transform(self, summary: Summary) -> Float64Array | None:
         """Return the matrix from targets of the summary to those of the model; None if equal."""
@@ -75,6 +148,13 @@ class Numbers(Targets):
                 "give targets of the same shape."
             )
         return targets
+
+    def with_kept(self, summary: Summary, block: Block) -> Summary:
+        return summary.with_rows(block.X, self.columns(block.y), block.weights)
+
+    def kept(self, summary: Summary) -> KeptRows:
+        rows, n_outputs = sample_of(summary), summary.moments.n_outputs
+        return KeptRows(rows.rows[:, :-n_outputs], rows.rows[:, -n_outputs:], rows.weights)
 
     def shift(self, summary: Summary, *, intercept: bool) -> Any:
         return summary.moments.shift if intercept else np.zeros(1)
@@ -121,11 +201,16 @@ class Labels(Targets):
                 f"the first partial_fit: {self.declared.tolist()}."
             )
 
-    def extended(self, summary: Summary, moments: Moments, block: Block) -> Summary:
-        extended = super().extended(summary, moments, block)
-        assert extended.classes is not None
-        which = class_indices(block.y, extended.classes)
-        return extended.with_rows(block.X, which, block.weights)
+    def with_kept(self, summary: Summary, block: Block) -> Summary:
+        assert summary.classes is not None
+        which = class_indices(block.y, summary.classes)[:, None]
+        return summary.with_rows(block.X, which, block.weights, label_codes(summary.classes)[which])
+
+    def kept(self, summary: Summary) -> KeptRows:
+        rows = sample_of(summary)
+        assert summary.classes is not None
+        targets = self.final(summary.classes[rows.labels], summary)
+        return KeptRows(rows.rows[:, :-1], targets, rows.weights, rows.labels)
 
     def transform(self, summary: Summary) -> Float64Array:
         assert summary.classes is not None

@@ -1,0 +1,202 @@
+r"""Errors of rows left out, for a path of alphas, and which of the alphas they allow.
+
+Criteria such as GCV and the evidence average over all rows. A few rows far from all others, which
+alone determine their own predictions, hardly count in them, but count as much as others in the
+errors of new rows. Small alphas are then much worse than these criteria tell. Errors of rows that
+are left out notice that, if only by a few rows of which they are a mean. So a criterion chooses
+among alphas that these errors allow:
+
+- The smallest one is the largest alpha whose error exceeds the least one by at most one standard
+  error of their difference, row by row. Of alphas that cannot be told apart, the larger one is
+  safer: it extrapolates less.
+- The largest one is the largest alpha whose error is within 2 % of the least one. This also bounds
+  the smallest one, for tables with few rows.
+- An alpha below 1 has to be better than 1 by more than two standard errors, and no alpha between
+  them may be worse than 1. Otherwise a chance minimum on few rows, next to alphas with huge errors,
+  could be chosen.
+
+The numbers come from ``benchmarks/alpha.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadfeat._utils.validation import Float64Array
+from quadfeat.solvers.ridge import AlphaPath
+
+# See above.
+STANDARD_ERRORS = 1.0
+CLEAR_ERRORS = 2.0
+WITHIN = 0.02
+
+# In sums for standard errors, squared errors are at most this many variances of the targets: an
+# outlier must not hide what all other rows tell.
+MOST = 9.0
+
+# Rounding of alphas, relative to them, and the largest that stands for 1 if there is none.
+ROUNDING = 1e-9
+ABOUT_ONE = 2.0
+
+# Number of alphas for which products of errors are summed, which takes time of the order of its
+# square.
+MOST_PLACES = 128
+
+
+@dataclass(frozen=True)
+class LeftOutCurve:
+    """Sums over rows of their squared errors when left out, for several alphas.
+
+    Attributes
+    ----------
+    weight, squared_weight : float
+        Sums of the weights of rows, and of their squares.
+    sums : array of shape (n_alphas,)
+        Weighted squared errors, a mean over outputs. Infinite where a row alone determines its
+        prediction.
+    linear : array of shape (n_places,)
+    products : array of shape (n_places, n_places)
+        Sums of squared weights times errors, and times the products of errors for two alphas, all
+        within a limit. Of long paths only for alphas at regular places, which stand for those
+        around them.
+    unit : float
+        The unit of squared errors.
+    plain : array of shape (n_alphas,) or None
+        The same as ``sums`` for outputs in their own units, which users see; None if equal.
+    """
+
+    weight: float
+    squared_weight: float
+    sums: Float64Array
+    linear: Float64Array
+    products: Float64Array
+    unit: float
+    plain: Float64Array | None = None
+
+    @classmethod
+    def of(
+        cls, squares: Float64Array, weights: Any, unit: float, plain: Float64Array | None = None
+    ) -> LeftOutCurve:
+        """Sum the squared errors of rows, shape (n_rows, n_alphas), which are in some unit."""
+        weights = np.ones(len(squares)) if weights is None else weights
+        with np.errstate(invalid="ignore"):  # rows of weight 0 with infinite errors
+            plain = None if plain is None else weights[weights > 0] @ plain[weights > 0]
+        squares, weights = squares[weights > 0], weights[weights > 0]
+        some = squares[:, :: _stride(squares.shape[1])]
+        scaled = weights[:, None] * np.where(np.isfinite(some), np.minimum(some, MOST), 0.0)
+        return cls(
+            float(weights.sum()),
+            float(weights @ weights),
+            weights @ squares,
+            weights @ scaled,
+            scaled.T @ scaled,
+            unit,
+            plain,
+        )
+
+    def merged(self, other: LeftOutCurve) -> LeftOutCurve:
+        """Return the sums over the rows of both."""
+        return LeftOutCurve(
+            self.weight + other.weight,
+            self.squared_weight + other.squared_weight,
+            self.sums + other.sums,
+            self.linear + other.linear,
+            self.products + other.products,
+            self.unit,
+            None if self.plain is None or other.plain is None else self.plain + other.plain,
+        )
+
+    @property
+    def means(self) -> Float64Array:
+        """The mean squared error for each alpha."""
+        with np.errstate(over="ignore"):
+            return self.sums / self.weight * self.unit
+
+    def at(self, place: int) -> tuple[float, float, float]:
+        """Return sums for one alpha: weighted errors, then by squared weights errors and squares.
+
+        The last two are those of the nearest alpha for which products were summed.
+        """
+        near = int(self._nearest(np.array([place]))[0])
+        return (
+            float(self.sums[place]) * self.unit,
+            float(self.linear[near]) * self.unit,
+            float(self.products[near, near]) * self.unit**2,
+        )
+
+    def _nearest(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return which sums of products stand for alphas at some places."""
+        stride = _stride(len(self.sums))
+        return np.minimum((places + stride // 2) // stride, len(self.linear) - 1)
+
+    def standard_errors(self, best: int | None = None) -> Float64Array:
+        """Return the standard error of each mean minus the smallest, or another one, row by row."""
+        errors = self.sums / self.weight
+        best = int(np.argmin(errors)) if best is None else best
+        at = self._nearest(np.arange(len(errors)))
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite errors
+            differences = (self.linear[at] - self.linear[at[best]]) / self.squared_weight
+            squares = (
+                np.diagonal(self.products)[at]
+                - 2.0 * self.products[at[best], at]
+                + self.products[at[best], at[best]]
+                - 2.0 * differences * (self.linear[at] - self.linear[at[best]])
+                + differences**2 * self.squared_weight
+            )
+            return np.sqrt(np.maximum(squares, 0.0)) / self.weight * self.unit
+
+    def allowed(self, alphas: Float64Array) -> NDArray[np.bool_]:
+        """Return which alphas, in ascending order, are safe to choose."""
+        errors = self.means
+        best = int(np.argmin(errors))
+        if not np.isfinite(errors[best]):
+            return np.ones(len(errors), dtype=bool)
+        one = int(np.searchsorted(alphas, 1.0 - ROUNDING))  # the first one that is not below 1
+        has_one = one < len(alphas) and alphas[one] <= ABOUT_ONE
+        if has_one:
+            best = self._safe_best(errors, one)
+        with np.errstate(invalid="ignore"):  # infinite errors
+            excess = errors - errors[best]
+            near = excess <= WITHIN * errors[best]
+            tied = near & (excess <= STANDARD_ERRORS * self.standard_errors())
+        places = np.arange(len(errors))
+        lowest = max(best, int(places[tied].max(initial=best)))
+        if has_one and best <= one:
+            lowest = min(lowest, one)
+        return np.asarray((places >= lowest) & (near | (places == lowest)))
+
+    def _safe_best(self, errors: Float64Array, one: int) -> int:
+        """Return the place of the least error, below a given place only if that is clearly better.
+
+        Places below it are out of reach if the error rises on the way to them.
+        """
+        limited = self.linear[self._nearest(np.arange(len(errors)))] / self.squared_weight
+        worst_between = np.maximum.accumulate(limited[: one + 1][::-1])[::-1]
+        in_reach = np.ones(len(errors), dtype=bool)
+        in_reach[: one + 1] = worst_between <= (1.0 + WITHIN) * limited[one]
+        best = int(np.argmin(np.where(in_reach, errors, np.inf)))
+        if best >= one:
+            return best
+        gain = (limited[one] - limited[best]) * self.unit
+        return best if gain > CLEAR_ERRORS * self.standard_errors(best)[one] else one
+
+    def onto(self, path: AlphaPath) -> AlphaPath:
+        """Return a path with these errors."""
+        sums = self.sums if self.plain is None else self.plain
+        with np.errstate(over="ignore"):
+            loo = sums / self.weight * self.unit
+        return replace(path, loo=loo, loo_error=self.standard_errors())
+
+
+def _stride(n_alphas: int) -> int:
+    """Return the distance between places of a path whose products are summed."""
+    return -(-n_alphas // MOST_PLACES)
+
+
+def once(weights: Any) -> Any:
+    """Return the weight to leave out of each row: one copy, or a row of less weight as a whole."""
+    return None if weights is None else np.minimum(weights, 1.0)

@@ -1,0 +1,338 @@
+"""How well a map serves a problem: errors of rows that are left out, with standard errors.
+
+:func:`validated` solves a problem and measures the solution on rows that it has not seen: each row
+is left out in turn, exactly, without fitting again. Two maps for the same rows can be compared row
+by row, which is far more precise than comparing their means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.data.blocks import Block
+from quadfeat.data.rows import Rows, Task
+from quadfeat.data.watch import Work
+from quadfeat.solvers.accumulator import rows_per_block
+from quadfeat.solvers.base import Problem, Solution, Solver
+from quadfeat.solvers.calibration import Calibration, class_scores
+from quadfeat.solvers.curves import once
+from quadfeat.solvers.left_out import LeftOut, calibrated
+from quadfeat.solvers.normal import Normal
+from quadfeat.solvers.posterior import Posterior
+from quadfeat.solvers.summaries import Summary, class_indices, without_rows
+
+__all__ = ["Losses", "Score", "Validation", "validated"]
+
+# Rounding of sums of weights, relative to them.
+ROUNDING = 1e-9
+
+# Columns of ``Losses.values``.
+SQUARES, LOG_LOSSES, HITS = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Score:
+    """A weighted mean over rows, with its standard error."""
+
+    mean: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Losses of rows that were left out: sums over all rows, and the losses of single rows.
+
+    Attributes
+    ----------
+    weight, squared_weight : float
+        Sums of the weights of rows, and of their squares.
+    sums : array of shape (n_losses,)
+        Weighted sums of the losses: the squared error, a mean over outputs that does not depend on
+        their units; for classes also the log loss, and 1 if the decision is right.
+    products : array of shape (2, n_losses)
+        Sums of squared weights times losses, and times squared losses.
+    weights : array of shape (n_single,)
+        Weights of single rows, a sample; empty if none are wanted.
+    values : array of shape (n_single, n_losses)
+        Their losses.
+    """
+
+    weight: float
+    squared_weight: float
+    sums: Float64Array
+    products: Float64Array
+    weights: Float64Array
+    values: Float64Array
+
+    @classmethod
+    def of(cls, values: Float64Array, weights: Any, *, single: bool) -> Losses:
+        """Sum the losses of rows; with ``single``, keep those of each row."""
+        weights = np.ones(len(values)) if weights is None else weights
+        squares = weights**2
+        return cls(
+            float(weights.sum()),
+            float(squares.sum()),
+            weights @ values,
+            np.stack([squares @ values, squares @ values**2]),
+            weights if single else weights[:0],
+            values if single else values[:0],
+        )
+
+    def merged(self, other: Losses) -> Losses:
+        """Return the losses of the rows of both."""
+        return Losses(
+            self.weight + other.weight,
+            self.squared_weight + other.squared_weight,
+            self.sums + other.sums,
+            self.products + other.products,
+            np.concatenate([self.weights, other.weights]),
+            np.concatenate([self.values, other.values]),
+        )
+
+    def score(self, which: int) -> Score:
+        """Return the mean of a loss and its standard error."""
+        weight, mean = np.float64(self.weight), self.sums[which] / self.weight
+        linear, square = self.products[:, which]
+        with np.errstate(all="ignore"):  # numbers of any magnitude
+            about = square - 2.0 * mean * linear + mean**2 * self.squared_weight
+            # Rows of one weight have n / (n - 1) times the variance of a sample about its mean.
+            effective = weight**2 / self.squared_weight
+            correction = effective / (effective - 1.0) if effective > 1.0 else np.inf
+            deviation = np.sqrt(np.maximum(about, 0.0) * correction)
+            return Score(float(mean), float(deviation / weight))
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The solution of a problem, and its errors for rows that are left out.
+
+    Attributes
+    ----------
+    solution : Solution
+        Fitted to all rows.
+    losses : Losses
+        Of all rows, and single ones of the rows that the solution keeps; or those of the rows that
+        judge. The order of single ones is the same for all maps.
+    calibration : Calibration or None
+        For classes: the map to probabilities.
+    """
+
+    solution: Solution
+    losses: Losses
+    calibration: Calibration | None = None
+
+    @property
+    def alpha(self) -> float:
+        """The penalty that was used."""
+        return self.solution.alpha
+
+    @property
+    def squared_error(self) -> Score:
+        """The mean squared error of rows left out, a mean over outputs."""
+        return self.losses.score(SQUARES)
+
+    @property
+    def log_loss(self) -> Score | None:
+        """The mean log loss of rows left out; None for regression."""
+        return None if self.calibration is None else self.losses.score(LOG_LOSSES)
+
+    @property
+    def accuracy(self) -> Score | None:
+        """The share of rows that are classified right when left out; None for regression."""
+        return None if self.calibration is None else self.losses.score(HITS)
+
+    @property
+    def loss(self) -> Score:
+        """What a better map has less of: the log loss for classes, otherwise the squared error."""
+        return self.losses.score(SQUARES if self.calibration is None else LOG_LOSSES)
+
+    def difference(self, other: Validation, power: float = 1.0) -> Score:
+        """Return the mean of this loss minus another one, row by row, and its standard error.
+
+        A negative mean says that this map is better. Both have to be validated on the same rows.
+        Losses are raised to a power first: with 1/2, a few huge losses do not hide the others.
+        """
+        ours, theirs = self.losses, other.losses
+        if not np.array_equal(ours.weights, theirs.weights):
+            raise ValueError(
+                "the two maps were validated on different rows: give both the same rows."
+            )
+        which = SQUARES if self.calibration is None else LOG_LOSSES
+        values = (one.values[:, [which]] ** power for one in (ours, theirs))
+        differences = np.subtract(*values)
+        return Losses.of(differences, ours.weights, single=False).score(0)
+
+
+@dataclass(frozen=True)
+class SumLosses(Task):
+    """Sums the losses of rows, each left out in turn.
+
+    Attributes
+    ----------
+    problem : Problem
+    summary : Summary
+        Without rows, but with classes and shift.
+    posterior : Posterior
+    calibration : Calibration or None
+    leaves_one : bool
+        Whether one copy of a row is left out, not all that its weight stands for.
+    single : bool
+        Whether to keep the losses of each row.
+    """
+
+    problem: Problem
+    summary: Summary
+    posterior: Posterior
+    calibration: Calibration | None
+    leaves_one: bool
+    single: bool = False
+
+    def add(self, state: Losses | None, block: Block) -> Losses:
+        Z = self.problem.map.columns(block.X)
+        targets = self.problem.targets.final(block.y, self.summary)
+        amounts = once(block.weights) if self.leaves_one else block.weights
+        found = LeftOut.of(self.posterior, Z, targets, amounts)
+        classes = self.summary.classes
+        labels = None if classes is None else class_indices(block.y, classes)
+        units = self.posterior.relative_units
+        values = losses_of(found, targets, labels, self.calibration, units)
+        losses = Losses.of(values, block.weights, single=self.single)
+        return losses if state is None else state.merged(losses)
+
+    def rows_per_block(self, state: Any) -> int:
+        return rows_per_block(self.problem.map.n_columns, np.float64)
+
+
+def losses_of(
+    found: LeftOut,
+    targets: Float64Array,
+    labels: Array | None,
+    calibration: Calibration | None,
+    units: Float64Array,
+) -> Float64Array:
+    """Return the losses of rows left out, shape (n_rows, n_losses)."""
+    squares = np.mean(found.errors**2 / units, axis=1)
+    if labels is None or calibration is None:
+        return squares[:, None]
+    decisions = targets - found.errors
+    hits = class_scores(decisions).argmax(axis=1) == labels
+    return np.column_stack([squares, calibration.log_losses(decisions, labels), hits])
+
+
+def validated(
+    problem: Problem,
+    rows: Rows,
+    work: Work | None = None,
+    solver: Solver | None = None,
+    judging: Rows | None = None,
+) -> Validation:
+    """Solve a problem and measure the errors of its rows, each left out in turn.
+
+    All rows are left out if they are a table in memory or a Dask collection: when alpha is chosen,
+    if that is done by leaving out rows, otherwise in another pass. Only the rows that the solution
+    keeps, up to 2048, are left out of a stream.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its penalty may be fixed or chosen.
+    rows : Rows
+    work : Work, default=None
+        Shows progress and writes checkpoints.
+    solver : Solver, default=None
+        One whose solutions have a posterior; None means ``Normal()``.
+    judging : Rows, default=None
+        The part of the rows whose errors count, in memory; None means all rows.
+
+    Returns
+    -------
+    Validation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat import QuadratureFeatures
+    >>> from quadfeat.data.blocks import Block
+    >>> from quadfeat.data.rows import ArrayRows
+    >>> from quadfeat.kernels import Gaussian
+    >>> from quadfeat.solvers import Numbers, Penalty, Problem, validated
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (500, 1))
+    >>> y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(500)
+    >>> rows, penalty = ArrayRows(Block(X, y, None)), Penalty.of("loo", None)
+    >>> def scored(gamma):
+    ...     features = QuadratureFeatures(Gaussian(gamma), n_components=64, random_state=0).fit(X)
+    ...     return validated(Problem(features.map_, Numbers(), penalty, True), rows)
+    >>> narrow, wide = scored(1.0), scored(0.001)
+    >>> round(narrow.squared_error.mean, 2), wide.squared_error.mean > 0.1
+    (0.01, True)
+    >>> gain = wide.difference(narrow)
+    >>> gain.mean > 4 * gain.standard_error
+    True
+    """
+    solver = Normal() if solver is None else solver
+    work = Work.silent() if work is None else work
+    solution = solver.solve(problem, rows, work)
+    if not solution.has_posterior:
+        raise ValueError(
+            f"solver={solver.name!r} has no posterior, so that rows cannot be left out: use "
+            "solver='normal'."
+        )
+    posterior, summary = solution.posterior, solution.summary
+    calibration = None
+    if summary.classes is not None:
+        calibration = calibrated(posterior, problem.map, problem.targets, summary)
+    leaves_one = problem.targets.kept(summary).leaves_one
+    task = SumLosses(problem, without_rows(summary), posterior, calibration, leaves_one)
+    if judging is not None:
+        losses = judging.reduce(replace(task, single=True), Losses.merged)
+        return Validation(solution, losses, calibration)
+    kept = _losses_of_kept(problem, solution, calibration)
+    if rows.is_stream or _are_all(kept, summary):
+        # Kept rows are left out with all copies, which would tell their targets.
+        return Validation(solution, kept, calibration)
+    losses = _losses_of_curve(solution) if calibration is None else None
+    if losses is None:
+        losses = rows.reduce(task, Losses.merged)
+    return Validation(
+        solution, replace(losses, weights=kept.weights, values=kept.values), calibration
+    )
+
+
+def _are_all(kept: Losses, summary: Summary) -> bool:
+    """Return whether all rows were kept, copies together."""
+    weight = summary.moments.weight
+    return abs(kept.weight - weight) <= ROUNDING * weight
+
+
+def _losses_of_curve(solution: Any) -> Losses | None:
+    """Return the losses of a regression at its alpha, if all rows were left out to choose it.
+
+    Return None if they were not, or if rows have copies, which have to be left out together.
+    """
+    curve, path = getattr(solution, "curve", None), solution.posterior.path
+    rows = solution.summary.rows
+    if curve is None or path is None or (rows is not None and (rows.weights > 1.0).any()):
+        return None
+    place = int(np.argmin(np.abs(path.alphas - solution.alpha)))
+    if path.alphas[place] != solution.alpha:
+        return None
+    total, linear, square = curve.at(place)
+    sums, products = np.array([total]), np.array([[linear], [square]])
+    none = np.empty(0)
+    return Losses(curve.weight, curve.squared_weight, sums, products, none, none[:, None])
+
+
+def _losses_of_kept(
+    problem: Problem, solution: Solution, calibration: Calibration | None
+) -> Losses:
+    """Return the losses of the rows that a solution keeps."""
+    kept = problem.targets.kept(solution.summary)
+    found = LeftOut.of_kept(solution.posterior, problem.map, kept)
+    units = solution.posterior.relative_units
+    values = losses_of(found, kept.targets, kept.labels, calibration, units)
+    return Losses.of(values, kept.weights, single=True)
