@@ -20,7 +20,9 @@ from quadfeat.kernels import Kernel
 from quadfeat.kernels.base import EVALUATIONS
 from quadfeat.maps import kernel_error
 from quadfeat.maps.kernel_error import KernelError
-from quadfeat.maps.quadrature import Origin, QuadratureMap
+from quadfeat.maps.kernel_map import KernelMap
+from quadfeat.maps.metric import map_of
+from quadfeat.maps.quadrature import Origin
 from quadfeat.maps.reweighting import reweight
 from quadfeat.maps.survey import View
 from quadfeat.rules import Rule, as_rule
@@ -38,7 +40,7 @@ class Drawn:
 
     Attributes
     ----------
-    map : QuadratureMap
+    map : KernelMap
     candidates : tuple of Candidate
         The rules that were considered, from best to worst.
     why : str
@@ -48,7 +50,7 @@ class Drawn:
         The number of columns that the paper's bound requires, if a tolerance is given.
     """
 
-    map: QuadratureMap
+    map: KernelMap
     candidates: tuple[Candidate, ...]
     why: str
     error: KernelError
@@ -140,11 +142,13 @@ class Drawing:
     def _sample(self) -> Sample:
         return Sample.from_rows(self.view.sample(N_ROWS), self.kernel)
 
-    def _draw(self, selection: Selection, n_components: int) -> tuple[QuadratureMap, str]:
+    def _draw(self, selection: Selection, n_components: int) -> tuple[KernelMap, str]:
         """Draw the nodes of the selected rule, and fit their weights with ``reweight``."""
         rule, rng, X = selection.rule, self.rng, self.view.table
         before = rng.bit_generator.state
-        nodes = rule.draw(X.shape[1], n_components, self.kernel, rng)
+        projection = self.kernel.projection
+        d = X.shape[1] if projection is None else projection.width
+        nodes = rule.draw(d, n_components, self.kernel.inner, rng)
         origin, why = Origin(rule, before, rng.bit_generator.state), selection.why
         if self.reweight:
             result = reweight(nodes, self.kernel, X, child(rng))
@@ -154,9 +158,9 @@ class Drawing:
                 f" Weights fitted to the data {kept}, since the error on pairs held out was "
                 f"{result.error_after:.3g} with them and {result.error_before:.3g} without."
             )
-        return QuadratureMap(self.kernel, nodes, origin).with_jobs(self.n_jobs), why
+        return map_of(self.kernel, nodes, origin).with_jobs(self.n_jobs), why
 
-    def _error(self, drawn: QuadratureMap, n_pairs: int, rng: Any) -> KernelError:
+    def _error(self, drawn: KernelMap, n_pairs: int, rng: Any) -> KernelError:
         return kernel_error.of_map(
             drawn, self.view.table, norm="frobenius", n_pairs=n_pairs, confidence=0.95, rng=rng
         )

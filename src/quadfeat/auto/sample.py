@@ -27,7 +27,10 @@ N_DISTANCES = 40
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of the data and what a score needs to know of them."""
+    """Rows of the data and what a score needs to know of them.
+
+    If a kernel projects rows, the sample has the projected rows and the kernel of these.
+    """
 
     chosen: RowSample  # not scaled
     kernel: Kernel
@@ -42,7 +45,10 @@ class Sample:
     def from_rows(cls, chosen: RowSample, kernel: Kernel) -> Sample:
         """Take the first of rows that were chosen from the data."""
         most = math.isqrt(2 * EVALUATIONS // kernel.evaluations_per_pair)
-        return cls(chosen.first(min(N_ROWS, max(most, 8))), kernel, chosen.n_samples)
+        few = chosen.first(min(N_ROWS, max(most, 8)))
+        if kernel.projection is not None:
+            few = replace(few, rows=kernel.projection.rows(few.rows))
+        return cls(few, kernel.inner, chosen.n_samples)
 
     def first(self, n_rows: int) -> Sample:
         """Return a sample of fewer rows."""
@@ -50,7 +56,7 @@ class Sample:
 
     @property
     def rows(self) -> Float64Array:
-        """The rows as they are in the data."""
+        """The rows, not scaled."""
         return self.chosen.rows
 
     @property
@@ -60,13 +66,13 @@ class Sample:
 
     @property
     def d(self) -> int:
-        """Width of the data."""
+        """Width of the rows."""
         return self.rows.shape[1]
 
     @cached_property
     def scaled(self) -> Float64Array:
         """The rows times the kernel's factor."""
-        return np.asarray(self.rows * self.kernel.input_factor(self.d))
+        return self.kernel.scaled(self.rows)
 
     @cached_property
     def gram(self) -> Float64Array:

@@ -8,9 +8,11 @@ become numbers in :meth:`Kernel.resolve`, which ``fit`` of a feature map calls.
 
 from quadfeat.kernels.arccosine import ArcCosine
 from quadfeat.kernels.base import GammaKernel, Kernel, LengthScaleKernel
+from quadfeat.kernels.metric import Metric
 from quadfeat.kernels.nonlinearities import Fourier, Nonlinearity, Pointwise, Ramp
 from quadfeat.kernels.pointwise import PointwiseNonlinear
 from quadfeat.kernels.presets import as_kernel
+from quadfeat.kernels.projection import Projection
 from quadfeat.kernels.spectra import (
     CauchyProduct,
     GammaMixtureSpectrum,
@@ -41,10 +43,12 @@ __all__ = [
     "Laplacian",
     "LengthScaleKernel",
     "Matern",
+    "Metric",
     "Nonlinearity",
     "NormalSpectrum",
     "Pointwise",
     "PointwiseNonlinear",
+    "Projection",
     "Ramp",
     "RationalQuadratic",
     "SeparationKernel",

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.kernels.nonlinearities import Nonlinearity
+from quadfeat.kernels.projection import Projection
 from quadfeat.kernels.spectra import (
     Spectrum,
 )
@@ -57,12 +58,24 @@ class Kernel(BaseEstimator, ABC):
         The values that it may have, for error messages. A ``gamma`` of 0 leaves an input out.
     is_stationary : bool
         Whether the kernel depends on ``x - y`` only. Then it has the method ``at_distance``.
+    projection : Projection or None
+        The linear map that the kernel applies to rows first, if it does: see :class:`Metric`.
     """
 
     constant: float = 1.0
     scale_parameter: str
     scale_range: str = ">= 0"
     is_stationary: bool = False
+
+    @property
+    def projection(self) -> Projection | None:
+        """The linear map of rows, or ``None`` if there is none."""
+        return None
+
+    @property
+    def inner(self) -> Kernel:
+        """The kernel of projected rows: this one, if it has no projection."""
+        return self
 
     @property
     @abstractmethod
@@ -120,7 +133,9 @@ class Kernel(BaseEstimator, ABC):
 
     def resolve_on(self: Self, X: Any, weights: Float64Array | None) -> Self:
         """Return what ``resolve`` does, for rows and weights that are validated."""
-        deviation = Spread.of(X, weights).deviation if self.depends_on_deviation() else 1.0
+        deviation = 1.0
+        if self.depends_on_deviation():
+            deviation = Spread.of(X, weights, self.projection).deviation
         return self.resolve_for(X.shape[1], deviation)
 
     def depends_on_deviation(self) -> bool:
@@ -187,6 +202,27 @@ class Kernel(BaseEstimator, ABC):
             )
         return factor
 
+    def scaled(self, X: Any) -> Float64Array:
+        """Return rows as :meth:`gram` gets them: dense, in float64 and scaled.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_samples, n_features)
+        """
+        return np.asarray(check.to_dense_float64(X) * self.input_factor(X.shape[1]))
+
+    def metric_for(self, d: int) -> Float64Array:
+        """Return the matrix ``M`` of the squared distance ``(x - y)' M (x - y)`` of scaled rows.
+
+        Examples
+        --------
+        >>> from quadfeat.kernels import Matern
+        >>> Matern(length_scale=[1.0, 2.0]).metric_for(2)
+        array([[1.  , 0.  ],
+               [0.  , 0.25]])
+        """
+        return np.diag(np.broadcast_to(self.input_factor(d), d) ** 2)
+
     def __call__(self, X: Any, Y: Any | None = None) -> Array:
         """Return the exact Gram matrix.
 
@@ -203,10 +239,9 @@ class Kernel(BaseEstimator, ABC):
         """
         same = Y is None or Y is X
         X, Y, dtype = check.check_pair(X, None if same else Y)
-        factor = self.input_factor(X.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
-            scaled = check.to_dense_float64(X) * factor
-            other = scaled if same else check.to_dense_float64(Y) * factor
+            scaled = self.scaled(X)
+            other = scaled if same else self.scaled(Y)
             gram = self.gram(scaled, other, same).astype(dtype, copy=False)
         return check.check_range(gram, self)
 
@@ -233,10 +268,8 @@ class Kernel(BaseEstimator, ABC):
             raise ValueError(
                 f"X has {X.shape[0]} rows and Y has {Y.shape[0]}: pairs need one of each."
             )
-        factor = self.input_factor(X.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
-            left, right = (check.to_dense_float64(rows) * factor for rows in (X, Y))
-            values = self.pair_values(left, right).astype(dtype, copy=False)
+            values = self.pair_values(self.scaled(X), self.scaled(Y)).astype(dtype, copy=False)
         return check.check_range(values, self)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array
 
 # A function in NumPy takes about this many times as long as one of the native core.
@@ -99,6 +100,17 @@ class Nonlinearity(ABC):
     def largest(self, bound: float) -> float:
         """Return the largest ``|phi(t)|`` for ``|t| <= bound``, or 0 if it is not known."""
 
+    def slope(self, t: Array) -> Array:
+        """Return the derivative of ``phi``, in the shape of ``phi(t)``.
+
+        Only gradients of models need it.
+        """
+        raise ValueError(
+            f"{check.one_line(self)} has no known derivative, so its features have no gradients: "
+            "use a stationary kernel or ArcCosine(order=1 or 2), or define slope(t) of the "
+            "nonlinearity."
+        )
+
 
 @dataclass(frozen=True)
 class Fourier(Nonlinearity):
@@ -123,6 +135,9 @@ class Fourier(Nonlinearity):
 
     def largest(self, bound: float) -> float:
         return 1.0
+
+    def slope(self, t: Array) -> Array:
+        return np.stack([-np.sin(t), np.cos(t)], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -154,6 +169,14 @@ class Ramp(Nonlinearity):
     def largest(self, bound: float) -> float:
         with np.errstate(over="ignore"):
             return float(np.float64(bound) ** self.order)
+
+    def slope(self, t: Array) -> Array:
+        if self.order == 0:
+            raise ValueError(
+                "the step of ArcCosine(order=0) has no derivative, so its features have no "
+                "gradients: use order=1 or order=2, or a stationary kernel."
+            )
+        return self.order * Ramp(self.order - 1)(t)
 
 
 @dataclass(frozen=True)
@@ -204,3 +227,29 @@ class Pointwise(Nonlinearity):
 
     def largest(self, bound: float) -> float:
         return 0.0  # each value is checked when it is computed
+
+
+@dataclass(frozen=True)
+class Slope(Nonlinearity):
+    """The derivative of another nonlinearity, in columns of the same order."""
+
+    of: Nonlinearity
+
+    @property
+    def columns_per_node(self) -> int:  # type: ignore[override]
+        return self.of.columns_per_node
+
+    @property
+    def at_zero(self) -> float:
+        return float(np.ravel(self(np.zeros(1)))[0])
+
+    @property
+    def is_even(self) -> bool:
+        return self.of.is_even
+
+    def __call__(self, t: Array) -> Array:
+        """Return the derivative at ``t``."""
+        return self.of.slope(t)
+
+    def largest(self, bound: float) -> float:
+        return 0.0  # not known

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
+from quadfeat.kernels.projection import Projection
 
 # Entries of the data that are looked at at once.
 ENTRIES_PER_BATCH = 2**18
@@ -49,15 +50,22 @@ class Spread:
     offset: float = 0.0
 
     @classmethod
-    def of(cls, X: Any, weights: Float64Array | None = None) -> Spread:
-        """Return that of a dense or sparse matrix, whose rows may have weights."""
+    def of(
+        cls,
+        X: Any,
+        weights: Float64Array | None = None,
+        projection: Projection | None = None,
+    ) -> Spread:
+        """Return that of a dense or sparse matrix, whose rows may have weights.
+
+        With a projection, return that of projected rows.
+        """
         spread = cls(0.0, 0.0, 0.0, 0.0)
         size = max(1, ENTRIES_PER_BATCH // X.shape[1])
         for start in range(0, X.shape[0], size):  # a partition may have no rows
             rows = slice(start, start + size)
-            spread = spread.merged(
-                cls._of_batch(X[rows], None if weights is None else weights[rows])
-            )
+            batch = X[rows] if projection is None else projection.rows(X[rows])
+            spread = spread.merged(cls._of_batch(batch, None if weights is None else weights[rows]))
         return spread
 
     @classmethod

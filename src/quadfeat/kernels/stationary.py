@@ -85,6 +85,9 @@ class SeparationKernel(Stationary):
         """Return what ``"scale"`` multiplies ``d`` inputs of standard deviation 1 by."""
         return float(self.scale_to_factor(np.asarray(self.default_scale(d, 1.0))))
 
+    # Separations are homogeneous of this degree in the inputs.
+    separation_degree = 2
+
     def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         """Return the separations of the rows of scaled inputs; ``same`` says that Y is X."""
         return squared_distances(X, Y, same)
@@ -187,6 +190,8 @@ class Laplacian(SeparationKernel):
 
     def default_scale(self, d: int, deviation: float) -> float:
         return 1.0 / d / deviation
+
+    separation_degree = 1
 
     def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         return np.asarray(cdist(X, Y, "cityblock"))

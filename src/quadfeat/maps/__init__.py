@@ -2,7 +2,17 @@
 
 from quadfeat.maps.base import FeatureMap
 from quadfeat.maps.kernel_error import KernelError
+from quadfeat.maps.kernel_map import KernelMap
+from quadfeat.maps.metric import MetricMap
 from quadfeat.maps.quadrature import Origin, QuadratureMap
 from quadfeat.maps.transformer import TransformerMap
 
-__all__ = ["FeatureMap", "KernelError", "Origin", "QuadratureMap", "TransformerMap"]
+__all__ = [
+    "FeatureMap",
+    "KernelError",
+    "KernelMap",
+    "MetricMap",
+    "Origin",
+    "QuadratureMap",
+    "TransformerMap",
+]

@@ -7,13 +7,13 @@ from dataclasses import replace
 from quadfeat._utils import validation as check
 from quadfeat._utils.random import restored
 from quadfeat.kernels import Kernel
-from quadfeat.maps.quadrature import QuadratureMap
+from quadfeat.maps.kernel_map import KernelMap
 from quadfeat.rules import Layout, Nodes, Rule
 
 
-def grown(features: QuadratureMap, n_components: int) -> QuadratureMap:
+def grown(features: KernelMap, n_components: int) -> KernelMap:
     """Return a map with more columns that begins with the nodes of another; see ``grow``."""
-    nodes, kernel, origin = features.nodes, features.kernel, features.origin
+    nodes, kernel, origin = features.nodes, features.kernel.inner, features.origin
     assert origin is not None
     rule = origin.rule
     layout = Layout.of(n_components, kernel, origin=nodes.has_origin_column, reflect=rule.reflect)
@@ -25,7 +25,7 @@ def grown(features: QuadratureMap, n_components: int) -> QuadratureMap:
         raise ValueError(f"a map of {check.one_line(rule)} cannot grow: {obstacle}")
     rng = restored(origin.before if rule.grows_from_start else origin.after)
     larger = rule.grown(nodes, n_components, kernel, rng)
-    return QuadratureMap(kernel, larger, replace(origin, after=rng.bit_generator.state))
+    return features.with_nodes(larger, replace(origin, after=rng.bit_generator.state))
 
 
 def _obstacle(nodes: Nodes, layout: Layout, kernel: Kernel, rule: Rule) -> str:

@@ -14,7 +14,7 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.io import register
 from quadfeat.kernels import Kernel
-from quadfeat.maps.quadrature import QuadratureMap
+from quadfeat.maps.kernel_map import KernelMap
 
 __all__ = ["KernelError"]
 
@@ -83,7 +83,7 @@ def default_pairs(kernel: Kernel) -> int:
     return min(N_PAIRS, max(1000, EVALUATIONS // kernel.evaluations_per_pair))
 
 
-def of_map(features: QuadratureMap, X: Any, **options: Any) -> KernelError:
+def of_map(features: KernelMap, X: Any, **options: Any) -> KernelError:
     """Return the error of a map on validated rows; options are those of :func:`estimate`."""
     return estimate(features.columns, features.kernel, X, n_columns=features.n_columns, **options)
 

@@ -20,7 +20,9 @@ from quadfeat.engine import core
 from quadfeat.engine.core import CompiledMap
 from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel
-from quadfeat.maps.base import FeatureMap, Writer, diagonal, factor, in_units
+from quadfeat.maps.base import Writer, diagonal, factor, in_units
+from quadfeat.maps.gradients import gradients
+from quadfeat.maps.kernel_map import KernelMap
 from quadfeat.rules.base import Rule
 from quadfeat.rules.nodes import Nodes
 
@@ -35,7 +37,7 @@ ESTIMATOR = "QuadratureFeatures"
 
 @register
 @dataclass(frozen=True, eq=False)
-class QuadratureMap(FeatureMap):
+class QuadratureMap(KernelMap):
     """Features whose inner products approximate a kernel.
 
     If the other factor has up to ``core.OUTPUTS_UP_TO`` columns, the native core multiplies the
@@ -90,6 +92,12 @@ class QuadratureMap(FeatureMap):
     @cached_property
     def n_columns(self) -> int:
         return self.nodes.n_columns(self.kernel)
+
+    def with_nodes(self, nodes: Nodes, origin: Origin | None) -> QuadratureMap:
+        return QuadratureMap(self.kernel, nodes, origin).with_jobs(self.n_jobs)
+
+    def gradients(self, X: Any, coefficients: Any) -> Float64Array:
+        return gradients(self.kernel, self.nodes, X, coefficients, estimator=ESTIMATOR)
 
     def write(self, X: Any, out: Array) -> None:
         threads = core.n_threads(self.n_jobs)

@@ -133,9 +133,8 @@ def _sample(
     left = rng.integers(0, n, size=n_pairs)
     right = (left + rng.integers(1, n, size=n_pairs)) % n
     left, right = (np.concatenate([np.arange(n), index]) for index in (left, right))
-    scaled = rows * kernel.input_factor(rows.shape[1])
     Z = np.empty((n, nodes.n_columns(kernel)))
-    nodes.write_features(scaled, kernel, Z)
+    nodes.write_features(kernel.scaled(rows), kernel, Z)
     starts = nodes.column_starts(kernel)
     values = kernel.pairs(rows[left], rows[right])
     unit = float(np.abs(values).max()) or 1.0  # so that squares stay in range

@@ -14,12 +14,17 @@ from quadfeat._utils import validation as check
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Combine, Rows
 from quadfeat.data.sampling import RowSample
-from quadfeat.kernels import Spread
+from quadfeat.kernels import Projection, Spread
+from quadfeat.maps.dominance import Dominance, dominance
 from quadfeat.maps.quadrature import ESTIMATOR
 
 # Rows in a sample: as many as have SAMPLE_ENTRIES entries, within the limits SAMPLE_ROWS.
 SAMPLE_ROWS = (1024, 4096)
 SAMPLE_ENTRIES = 2**21
+
+# Rows of a table that tell whether a column dominates: as many as have SAMPLE_ENTRIES entries,
+# within these limits.
+FEW_ROWS = (64, 4096)
 
 
 class View(ABC):
@@ -36,27 +41,42 @@ class View(ABC):
     @property
     @abstractmethod
     def deviation(self) -> float:
-        """The standard deviation of all entries."""
+        """The standard deviation of all entries, of projected rows if there is a projection."""
 
     @abstractmethod
     def sample(self, n_rows: int) -> RowSample:
         """Return a sample of rows, which does not depend on their order."""
 
+    @abstractmethod
+    def dominance(self) -> Dominance | None:
+        """Return the column that dominates the squared distances of some rows, if there is one."""
+
 
 class TableView(View):
     """A view of all rows, which are in one table."""
 
-    def __init__(self, X: Any, weights: Any = None) -> None:
+    def __init__(self, X: Any, weights: Any = None, projection: Projection | None = None) -> None:
         self.X = X
         self.weights = weights
+        self.projection = projection
         self.table = X if weights is None or weights.all() else X[weights > 0]
 
     @property
     def deviation(self) -> float:
-        return Spread.of(self.X, self.weights).deviation
+        return Spread.of(self.X, self.weights, self.projection).deviation
 
     def sample(self, n_rows: int) -> RowSample:
         return RowSample.of(self.X, n_rows, self.weights)
+
+    def dominance(self) -> Dominance | None:
+        # Rows at equal distances: a sample by content would read the whole table.
+        n_rows, d = self.table.shape
+        few = int(np.clip(SAMPLE_ENTRIES // d, *FEW_ROWS))
+        rows = slice(None, None, -(-n_rows // few))
+        weights = self.weights
+        if weights is not None:
+            weights = weights[weights > 0][rows]
+        return dominance(self.table[rows], weights)
 
 
 @dataclass(frozen=True)
@@ -68,12 +88,13 @@ class Survey(View):
     dtype: Any
 
     @classmethod
-    def of(cls, block: Block) -> Survey:
+    def of(cls, block: Block, projection: Projection | None = None) -> Survey:
         """Return the survey of a block."""
         X, weights = block.X, block.weights
         assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
         size = int(np.clip(SAMPLE_ENTRIES // X.shape[1], *SAMPLE_ROWS))
-        return cls(Spread.of(X, weights), RowSample.of(X, size, weights), X.dtype)
+        spread = Spread.of(X, weights, projection)
+        return cls(spread, RowSample.of(X, size, weights), X.dtype)
 
     def merged(self, other: Survey) -> Survey:
         """Return the survey of the rows of both."""
@@ -93,21 +114,32 @@ class Survey(View):
     def sample(self, n_rows: int) -> RowSample:
         return self.chosen.first(n_rows)
 
-
-def view_of(rows: Rows) -> View:
-    """Return a view of rows from any source; reject rows that are not finite."""
-    return look(rows, _nothing, _nothing)[0]
+    def dominance(self) -> Dominance | None:
+        return dominance(self.chosen.rows, self.chosen.weights)
 
 
-def look(rows: Rows, function: Callable[[Block], Any], combine: Combine) -> tuple[View, Any]:
+def view_of(rows: Rows, projection: Projection | None = None) -> View:
+    """Return a view of rows from any source; reject rows that are not finite.
+
+    With a projection, the standard deviation is that of projected rows.
+    """
+    return look(rows, _nothing, _nothing, projection)[0]
+
+
+def look(
+    rows: Rows,
+    function: Callable[[Block], Any],
+    combine: Combine,
+    projection: Projection | None = None,
+) -> tuple[View, Any]:
     """Return a view of rows, and the combined results of a function of blocks, in one pass."""
     if rows.whole is not None:
         X, _, weights = rows.whole
         if weights is not None:  # which those of classes may have made zero
             check.check_any_weight(weights.max())
         assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
-        return TableView(X, weights), function(rows.whole)
-    both = _Both(function, combine)
+        return TableView(X, weights, projection), function(rows.whole)
+    both = _Both(function, combine, projection)
     survey, found = rows.each(both.of, both.merged)
     check.check_any_weight(survey.spread.size)
     return survey, found
@@ -123,9 +155,10 @@ class _Both:
 
     function: Callable[[Block], Any]
     combine: Combine
+    projection: Projection | None
 
     def of(self, block: Block) -> tuple[Survey, Any]:
-        return Survey.of(block), self.function(block)
+        return Survey.of(block, self.projection), self.function(block)
 
     def merged(self, left: Any, right: Any) -> tuple[Survey, Any]:
         return left[0].merged(right[0]), self.combine(left[1], right[1])
