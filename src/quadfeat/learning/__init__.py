@@ -1,0 +1,1 @@
+"""Learning the kernel of a model from its rows: lengthscales, full metrics, candidates."""

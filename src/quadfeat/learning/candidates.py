@@ -1,0 +1,157 @@
+"""Kernels that compete for a model, and the record of the competition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from quadfeat._utils.validation import Float64Array
+from quadfeat.io import checks, register
+from quadfeat.kernels import (
+    ArcCosine,
+    Gaussian,
+    Kernel,
+    Matern,
+    Metric,
+    RationalQuadratic,
+    SeparationKernel,
+)
+from quadfeat.learning.columns import Columns, with_factors
+
+# Families of kernels whose lengthscales are learned, and their names. The first one is learned from
+# scratch; the others start from what it has found.
+FAMILIES: dict[str, SeparationKernel] = {
+    "Matern 3/2": Matern(1.5),
+    "Gaussian": Gaussian(),
+    "Matern 5/2": Matern(2.5),
+    "rational quadratic": RationalQuadratic(),
+    "Matern 1/2": Matern(0.5),
+}
+
+
+@register
+class KernelCandidate(NamedTuple):
+    """A kernel that was tried, with its validated loss.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"Matern 3/2, a lengthscale for each column"``.
+    kernel : Kernel
+        The kernel, for rows as the user gives them.
+    alpha : float
+        The penalty with the smallest loss.
+    loss : float
+        Regression: the leave-one-out squared error relative to the variance of the targets, which
+        is 1 minus R2. Classification: the leave-one-out log loss.
+    standard_error : float
+        Of ``loss``, over rows.
+    n_rows : int
+        Number of rows that were left out, each in turn.
+    n_columns : int
+        Number of columns of the map.
+    seconds : float
+        Time to learn and to validate the kernel.
+    """
+
+    name: str
+    kernel: Kernel
+    alpha: float
+    loss: float
+    standard_error: float
+    n_rows: int
+    n_columns: int
+    seconds: float
+
+    def check_consistency(self) -> None:
+        """Raise an error if this is not a valid candidate; see ``quadfeat.io.register``."""
+        checks.check_kind(self.name, str, "name of an item of candidates_")
+        checks.check_kind(self.kernel, Kernel, "kernel of an item of candidates_")
+        for value in (self.alpha, self.loss, self.standard_error, self.seconds):
+            checks.check_kind(value, (float, int), "number of an item of candidates_")
+
+
+@register
+@dataclass(frozen=True)
+class Choice:
+    """How the kernel of a model was chosen.
+
+    Attributes
+    ----------
+    why : str
+        The reason, in a few sentences.
+    candidates : tuple of KernelCandidate
+        The chosen one, then those of the last heat and those of the first heat, each from best to
+        worst; empty if nothing was tried.
+    """
+
+    why: str
+    candidates: tuple[KernelCandidate, ...] = ()
+
+    def check_consistency(self) -> None:
+        """Raise an error if a part is not valid; see ``quadfeat.io.register``."""
+        checks.check_kind(self.why, str, "why of _choice")
+        checks.check_kind(self.candidates, tuple, "candidates of _choice")
+        for one in self.candidates:
+            checks.check_kind(one, KernelCandidate, "item of candidates_")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A kernel to try, for rows in standard units.
+
+    Attributes
+    ----------
+    base_name : str
+        Its name without the multiple.
+    kernel : Kernel
+        For rows in standard units.
+    columns : Columns
+        The standard units.
+    family : str
+        Its key in the families of the search; empty if it has none.
+    kind : {"default", "isotropic", "ard", "full", "arc-cosine"}
+    multiple : float
+        By how much the kernel is narrower than the one that was learned.
+    seconds : float
+        Time it took to learn.
+    """
+
+    base_name: str
+    kernel: Kernel
+    columns: Columns
+    family: str
+    kind: str
+    multiple: float = 1.0
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name, with the multiple if it is not 1."""
+        if np.isclose(self.multiple, 1.0):
+            return self.base_name
+        word = "narrower" if self.multiple > 1 else "wider"
+        times = max(self.multiple, 1.0 / self.multiple)
+        return f"{self.base_name}, {times:.2g} times {word}"
+
+    def narrower(self, factor: float, d: int) -> Proposal:
+        """Return a proposal whose kernel is narrower by a factor; wider for a factor below 1."""
+        kernel = scaled(self.kernel, factor, d)
+        return replace(self, kernel=kernel, multiple=self.multiple * factor, seconds=0.0)
+
+
+def scaled(kernel: Kernel, factor: float, d: int) -> Kernel:
+    """Return a kernel whose inputs are multiplied by one more factor."""
+    inner: Any = kernel.inner
+    projection = kernel.projection
+    if projection is not None:
+        return Metric(clone(inner), projection.matrix * factor)
+    return with_factors(inner, inner.input_factor(d) * factor)
+
+
+def arc_cosine(factors: Float64Array) -> ArcCosine:
+    """Return an arc-cosine kernel of order 1 that multiplies its inputs by these factors."""
+    return ArcCosine(1, length_scale=1.0 / factors)

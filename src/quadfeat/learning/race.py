@@ -1,0 +1,245 @@
+"""Validate kernels on a sample of rows, all with the same number of columns.
+
+Kernels are learned from the first half of the rows and judged by the second half: leave-one-out
+errors of rows that a kernel was learned from are too small. On small tables with many columns this
+makes all the difference.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadfeat._utils.validation import Float64Array
+from quadfeat.data.blocks import Block
+from quadfeat.data.rows import ArrayRows
+from quadfeat.data.watch import Work
+from quadfeat.kernels import Kernel
+from quadfeat.learning.candidates import KernelCandidate, Proposal
+from quadfeat.learning.clock import Clock
+from quadfeat.learning.columns import Columns
+from quadfeat.learning.metric import average_outer_product
+from quadfeat.learning.sample import LearningSample
+from quadfeat.maps.kernel_map import KernelMap
+from quadfeat.maps.metric import map_of
+from quadfeat.rules import QuasiMonteCarlo, Rule, SphericalRadial
+from quadfeat.solvers.base import Penalty, Problem
+from quadfeat.solvers.normal import Normal
+from quadfeat.solvers.summaries import Summary, class_indices
+from quadfeat.solvers.targets import KeptRows, Targets
+from quadfeat.solvers.validation import Validation, validated
+
+# Low-discrepancy points are better than orthogonal ones up to about this many columns.
+QUASI_UP_TO = 24
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel that was validated.
+
+    Attributes
+    ----------
+    proposal : Proposal
+    candidate : KernelCandidate
+    validation : Validation
+    map : KernelMap
+        For rows in standard units.
+    judges : KeptRows
+        The rows that have judged it, in standard units.
+    """
+
+    proposal: Proposal
+    candidate: KernelCandidate
+    validation: Validation
+    map: KernelMap
+    judges: KeptRows
+
+    @property
+    def loss(self) -> float:
+        """The validated loss."""
+        return self.candidate.loss
+
+
+class Race:
+    """Validates proposals on a sample, and remembers the results.
+
+    Parameters
+    ----------
+    sample : LearningSample
+    targets : Targets
+    penalty : Penalty
+        A fixed alpha, or the criterion that chooses one for each kernel.
+    intercept : bool
+    n_rows : int
+        Number of rows of the sample to use, at most.
+    n_columns : int
+        Number of columns of the maps.
+    n_jobs : int or None
+    clock : Clock
+    """
+
+    def __init__(
+        self,
+        sample: LearningSample,
+        targets: Targets,
+        penalty: Penalty,
+        intercept: bool,
+        n_rows: int,
+        n_columns: int,
+        n_jobs: int | None,
+        clock: Clock,
+    ) -> None:
+        self.sample = sample
+        self.targets = targets
+        self.penalty = penalty
+        self.intercept = intercept
+        self.n_columns = n_columns
+        self.n_jobs = n_jobs
+        self.clock = clock
+        self.entries: list[Entry] = []
+        self.n_rows = min(n_rows, sample.size)
+        self._tables: dict[int, ArrayRows] = {}
+        self._gram_dtype = "float32"
+
+    def enter(self, proposal: Proposal) -> Entry:
+        """Validate a proposal."""
+        self.clock.show(f"trying {proposal.name}")
+        start = time.monotonic()
+        drawn = self._map(proposal.kernel)
+        problem = Problem(drawn, self.targets, self.penalty, self.intercept)
+        table = self._table(proposal.columns)
+        judging = self.judging(proposal.columns)
+        validation = validated(problem, table, None, Normal(self._gram_dtype), judging)
+        # Other kernels are likely to need the same precision: do not find that out again.
+        solution: Any = validation.solution
+        self._gram_dtype = solution.dtype
+        seconds = proposal.seconds + time.monotonic() - start
+        kernel = proposal.columns.kernel(proposal.kernel)
+        judges = self._judges(judging, validation)
+        unit = 1.0
+        if judges.labels is None:
+            mean = np.average(judges.targets, axis=0, weights=judges.weights)
+            units = validation.solution.posterior.relative_units
+            squares = np.mean((judges.targets - mean) ** 2 / units, axis=1)
+            unit = float(np.average(squares, weights=judges.weights)) or 1.0
+        candidate = candidate_of(
+            proposal.name, kernel, validation, unit, judging.n_rows, self.n_columns, seconds
+        )
+        entry = Entry(proposal, candidate, validation, drawn, judges)
+        self.entries.append(entry)
+        return entry
+
+    def best(self, *kinds: str) -> Entry:
+        """Return the entry with the smallest loss, of some kinds if any are given."""
+        wanted = (one for one in self.entries if not kinds or one.proposal.kind in kinds)
+        return min(wanted, key=lambda one: one.loss)
+
+    @property
+    def n_learning(self) -> int:
+        """Number of rows to learn from: the first half."""
+        return self.n_rows // 2
+
+    def learning(self, columns: Columns) -> ArrayRows:
+        """Return the rows to learn from, in standard units."""
+        return self._part(columns, slice(self.n_learning))
+
+    def judging(self, columns: Columns) -> ArrayRows:
+        """Return the rows that judge kernels, in standard units."""
+        return self._part(columns, slice(self.n_learning, None))
+
+    def average_outer_product(self, entry: Entry) -> Float64Array:
+        """Return that of the gradients of an entry's model, fitted to the rows to learn from."""
+        rows = self.learning(entry.proposal.columns)
+        problem = Problem(entry.map, self.targets, self.penalty, self.intercept)
+        solution = Normal(self._gram_dtype).solve(problem, rows, Work.silent())
+        block = rows.whole
+        assert block is not None
+        weights = np.ones(block.n_rows) if block.weights is None else block.weights
+        return average_outer_product(entry.map.gradients(block.X, solution.coefficients), weights)
+
+    def _judges(self, rows: ArrayRows, validation: Validation) -> KeptRows:
+        """Return rows with the targets and the classes of a model."""
+        block, summary = rows.whole, validation.solution.summary
+        assert block is not None
+        classes = summary.classes
+        return KeptRows(
+            block.X,
+            self.targets.final(block.y, summary),
+            np.ones(block.n_rows) if block.weights is None else block.weights,
+            None if classes is None else class_indices(block.y, classes),
+        )
+
+    def _part(self, columns: Columns, part: slice) -> ArrayRows:
+        block = self._table(columns).whole
+        assert block is not None
+        weights = None if block.weights is None else block.weights[part]
+        return ArrayRows(Block(block.X[part], block.y[part], weights))
+
+    def _table(self, columns: Columns) -> ArrayRows:
+        """Return the rows of the race in standard units."""
+        if id(columns) not in self._tables:
+            self._tables[id(columns)] = self.sample.table(columns, self.n_rows)
+        return self._tables[id(columns)]
+
+    def withdraw(self, kind: str) -> None:
+        """Remove the entries of a kind."""
+        self.entries = [one for one in self.entries if one.proposal.kind != kind]
+
+    def _map(self, kernel: Kernel) -> KernelMap:
+        """Draw a map for rows in standard units, always the same for the same kernel."""
+        projection = kernel.projection
+        d = self.sample.d if projection is None else projection.width
+        rng = np.random.default_rng(0)
+        nodes = race_rule(kernel.inner, d).draw(d, self.n_columns, kernel.inner, rng)
+        return map_of(kernel, nodes).with_jobs(self.n_jobs)
+
+
+def race_rule(kernel: Kernel, d: int) -> Rule:
+    """Return a rule that is good for any data, so that no time is lost by choosing one."""
+    if not kernel.spectrum.is_isotropic or d <= QUASI_UP_TO:
+        return QuasiMonteCarlo(sequence="halton")
+    if kernel.is_stationary:
+        return SphericalRadial(directions="orthoplex", tilt=0.0, radii="stratified")
+    return SphericalRadial(tilt="exact")
+
+
+def candidate_of(
+    name: str,
+    kernel: Kernel,
+    validation: Validation,
+    unit: float,
+    n_rows: int | None,
+    n_columns: int,
+    seconds: float,
+) -> KernelCandidate:
+    """Return the record of a validated kernel, with its loss divided by a unit."""
+    loss = validation.loss
+    return KernelCandidate(
+        name,
+        kernel,
+        float(validation.alpha),
+        loss.mean / unit,
+        loss.standard_error / unit,
+        int(n_rows or len(validation.losses.weights)),
+        n_columns,
+        seconds,
+    )
+
+
+def target_variance(validation: Validation) -> float:
+    """Return the variance of the targets, a mean over outputs; 1 if all are equal."""
+    summary: Summary = validation.solution.summary
+    found = float(np.mean(_variances(summary)))
+    return found if found > 0 else 1.0
+
+
+def _variances(summary: Summary) -> Float64Array:
+    """Return the variance of each output."""
+    moments = summary.moments
+    d, weight = moments.n_components, moments.weight
+    corner = moments.products[d:, d:]
+    means = corner[:-1, -1] / weight
+    return np.asarray(np.maximum(np.diagonal(corner)[:-1] / weight - means**2, 0.0))

@@ -1,0 +1,405 @@
+"""Find kernels for rows and targets: learn lengthscales, validate, refine.
+
+Families of kernels are learned on up to 2000 rows by the evidence of an exact Gaussian process, and
+judged by leave-one-out errors of a model for other rows. The default kernel always takes part.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from quadfeat._utils.validation import Float64Array
+from quadfeat.kernels import Gaussian, Metric
+from quadfeat.learning.candidates import Proposal, arc_cosine
+from quadfeat.learning.clock import Clock
+from quadfeat.learning.columns import scalar, with_factors
+from quadfeat.learning.lengthscales import MOST_STEPS, Learned, learn
+from quadfeat.learning.metric import square_root
+from quadfeat.learning.race import Entry, Race
+from quadfeat.learning.sample import LearningSample
+
+# The most general kind of lengthscales, from one number to a full metric.
+KINDS = ("isotropic", "ard", "full")
+
+# With fewer rows than this, lengthscales are noise: only the default kernel is used.
+FEWEST_ROWS = 40
+
+# Columns whose standard deviations differ by less than this factor may share a unit.
+COMPARABLE = 100.0
+
+# Rows from which lengthscales are learned: first for all families, then for the best one.
+FIRST_ROWS = 800
+MORE_ROWS = 2000
+
+# Steps of the search for other families, which starts from the lengthscales of the first one, and
+# of the search on more rows.
+FAMILY_STEPS = 20
+MORE_STEPS = 15
+
+# Rows and columns of the two heats, at most. Differences between families show with few; the best
+# scale depends on both.
+FIRST_HEAT = (4096, 512)
+SECOND_HEAT = (6144, 768)
+
+# With more columns than this, no lengthscale for each column is learned, and no full metric.
+ARD_UP_TO = 512
+FULL_UP_TO = 256
+
+# Kernels of the first heat that go on to the second one, apart from the default.
+FINALISTS = 3
+
+# With few features, a wider or narrower kernel than that of the exact process can be better: with
+# 1024 features, a Matern kernel that is 8 times narrower has a loss of .20 instead of .22 on
+# california. The scale is multiplied or divided by a factor as long as the loss falls, so often at
+# most: in the first heat for each finalist, and in the second heat for the best ones.
+COARSE_SCALES = (2.0, 4)
+FINE_SCALES = (1.4, 2)
+FINE_SCALED = 1
+
+# A full metric: rounds, multiples of the usual scale in the first round and in later ones, and the
+# largest loss, relative to that of other kernels, with which it is kept. It is given up early if
+# its loss is HOPELESS times as large.
+ROUNDS = 4
+FIRST_SCALES = (0.7, 1.0, 1.4)
+LATER_SCALES = (0.84, 1.0, 1.19)
+WORTH_A_METRIC = {"regression": 0.95, "classification": 0.975}
+GAIN_PER_ROUND = 0.995
+HOPELESS = 1.2
+
+
+class Search:
+    """Proposes kernels and lets them race, in two heats.
+
+    Parameters
+    ----------
+    heat : callable
+        Returns a race for a number of rows and of columns.
+    families : dict of str to SeparationKernel
+        Kernels whose scale is to be learned.
+    kind : {"isotropic", "ard", "full"}
+        The most general lengthscales to learn.
+    others : bool, default=True
+        Whether kernels of other families, such as arc-cosine kernels, may take part.
+
+    Attributes
+    ----------
+    race : Race
+        The current heat.
+    notes : list of str
+        What was left out, and why.
+    """
+
+    def __init__(
+        self,
+        heat: Callable[[int, int], Race],
+        families: dict[str, Any],
+        kind: str,
+        *,
+        others: bool = True,
+    ) -> None:
+        self.heat = heat
+        self.race = self._first = heat(*FIRST_HEAT)
+        self.families = families
+        self.kind = kind
+        self.others = others
+        self.notes: list[str] = []
+        self._columns = self.race.sample.columns
+        self._learned: dict[str, Learned] = {}
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the race."""
+        return self.race.clock
+
+    @property
+    def sample(self) -> LearningSample:
+        """The rows to learn from."""
+        return self.race.sample
+
+    @property
+    def default(self) -> Entry:
+        """The default kernel."""
+        return self._first.best("default")
+
+    def run(self) -> list[Entry]:
+        """Run all stages, or those for which there is time; return the entries, best first.
+
+        Entries of the last heat come before those of the first one.
+        """
+        first = self._first
+        self._enter_default()  # however little time there is
+        try:
+            for stage in self._stages():
+                if self.clock.is_over():
+                    self.notes.append(
+                        f"The search stopped at time_limit={self.clock.limit:g} seconds."
+                    )
+                    break
+                stage()
+        except KeyboardInterrupt:
+            self.note_interrupt()
+        last = self.race.entries if len(self.race.entries) > 1 else []
+        seen = {id(entry) for entry in last}
+        rest = [entry for entry in first.entries if id(entry) not in seen]
+        return sorted(last, key=_loss) + sorted(rest, key=_loss)
+
+    def _stages(self) -> Iterator[Callable[[], Any]]:
+        """Yield the stages of the search after the default kernel."""
+        n_rows, d = self.sample.size, self.sample.d
+        if n_rows < FEWEST_ROWS:
+            self.notes.append(
+                f"{n_rows} distinct rows are too few to learn lengthscales from: at least "
+                f"{FEWEST_ROWS} are needed."
+            )
+            return
+        if self.others and d <= ARD_UP_TO and self.sample.compressed is not None:
+            yield self._enter_compressed
+        deviations = self.sample.deviations
+        if self.others and 1 < deviations.max() / deviations.min() < COMPARABLE:
+            yield self._enter_common_unit
+        names = list(self.families)
+        each = self.kind != "isotropic" and 1 < d <= ARD_UP_TO
+        for name in names[:1] if each else names:
+            yield partial(self._enter_isotropic, name)
+        if each:
+            for name in names:
+                yield partial(self._enter_ard, name)
+        elif d > ARD_UP_TO:
+            self.notes.append(
+                f"Lengthscales for each of {d} columns were not learned: up to {ARD_UP_TO} "
+                "columns are tried."
+            )
+        if self.others and d <= ARD_UP_TO:
+            yield self._enter_arc_cosine
+        yield self._enter_coarse_scales
+        yield self._begin_second_heat
+        yield self._enter_more_rows
+        yield self._enter_fine_scales
+        if self.kind == "full" and 1 < d <= FULL_UP_TO and self._is_learnable():
+            yield self._enter_metrics
+
+    def note_interrupt(self) -> None:
+        """Take a note that the search was interrupted."""
+        self.notes.append(f"The search was interrupted after {self.clock.seconds:.0f} seconds.")
+
+    def _is_learnable(self) -> bool:
+        """Return whether some kernel predicts better than a constant."""
+        return self.race.best().loss < 1.0 or self.sample.classes is not None
+
+    def _begin_second_heat(self) -> None:
+        """Let the default kernel and the best kernels of the first heat race again."""
+        race = self.heat(*SECOND_HEAT)
+        if (race.n_rows, race.n_columns) == (self.race.n_rows, self.race.n_columns):
+            return  # the results would be the same
+        chosen = [self.default, *self._leaders()]
+        self.race = race
+        for entry in chosen:
+            self.race.enter(entry.proposal)
+
+    def _leaders(self) -> list[Entry]:
+        """Return the best entries, at the best scale of each, without the default kernel."""
+        found: dict[str, Entry] = {}
+        for entry in sorted(self.race.entries, key=_loss):
+            if entry.proposal.kind != "default":
+                found.setdefault(entry.proposal.base_name, entry)
+        return list(found.values())[:FINALISTS]
+
+    def _enter_default(self) -> None:
+        """Enter the Gaussian or the given kernel with its usual scale, on standardized columns."""
+        sample, name = self.sample, "Gaussian"
+        kernel: Any = Gaussian()
+        if not self.others:
+            name, kernel = next(iter(self.families.items()))
+        columns, usual = sample.columns, kernel.usual_factor(sample.d)
+        default = with_factors(kernel, usual * columns.units / sample.deviations)
+        self.race.enter(Proposal(f"default: {name}", default, columns, "", "default"))
+
+    def _enter_common_unit(self) -> None:
+        """Enter the usual scale for columns as they are, which may share a unit as pixels do."""
+        sample, kernel = self.sample, Gaussian()
+        unit = float(np.sqrt(np.mean(sample.deviations**2)))
+        columns, usual = sample.columns, kernel.usual_factor(sample.d)
+        common = with_factors(kernel, usual * columns.units / unit)
+        self.race.enter(Proposal("Gaussian, columns as they are", common, columns, "", "isotropic"))
+
+    def _enter_compressed(self) -> None:
+        """Enter columns with compressed tails, and go on with them if they are better."""
+        columns, kernel = self.sample.compressed, Gaussian()
+        assert columns is not None
+        usual = with_factors(kernel, np.full(self.sample.d, kernel.usual_factor(self.sample.d)))
+        name = "Gaussian, compressed tails"
+        entry = self.race.enter(Proposal(name, usual, columns, "", "compressed"))
+        if entry.loss < self.race.best("default").loss:
+            self._columns = columns
+
+    def _enter_isotropic(self, name: str) -> None:
+        """Enter a family with one learned lengthscale for standardized columns."""
+        self._enter_learned(name, "isotropic", f"{name}, one lengthscale")
+
+    def _enter_ard(self, name: str) -> None:
+        """Enter a family with a learned lengthscale for each column."""
+        start = next(iter(self._learned.values()), None)  # of the first family
+        steps = FAMILY_STEPS if start is not None and start.has_each else MOST_STEPS
+        self._enter_learned(
+            name, "ard", f"{name}, a lengthscale for each column", start=start, max_steps=steps
+        )
+
+    def _enter_more_rows(self) -> None:
+        """Learn the lengthscales of the best family again, from more rows."""
+        learned = [one for one in self.race.entries if one.proposal.kind == "ard"]
+        n_rows = min(MORE_ROWS, self.race.n_learning)
+        if n_rows < 1.5 * FIRST_ROWS or not learned:
+            return
+        best = min(learned, key=_loss)
+        family = best.proposal.family
+        self._enter_learned(
+            family,
+            "ard",
+            f"{family}, a lengthscale for each column, from {n_rows} rows",
+            n_rows=n_rows,
+            multiple=best.proposal.multiple,
+            start=self._learned[family],
+            max_steps=MORE_STEPS,
+        )
+
+    def _enter_learned(
+        self,
+        family: str,
+        kind: str,
+        name: str,
+        n_rows: int | None = None,
+        multiple: float = 1.0,
+        **options: Any,
+    ) -> None:
+        """Learn lengthscales by the evidence, and enter the kernel, narrower by a multiple."""
+        self.clock.show(f"learning {name}")
+        start, sample = time.monotonic(), self.sample
+        rows = slice(min(FIRST_ROWS, self.race.n_learning) if n_rows is None else n_rows)
+        learned = learn(
+            self.families[family],
+            self._columns.standard(sample.rows[rows]),
+            sample.Y[rows],
+            sample.weights[rows],
+            each=kind == "ard",
+            ranges=self._ranges(),
+            stop=self.clock.is_over,
+            **options,
+        )
+        self._learned[family] = learned
+        seconds = time.monotonic() - start
+        proposal = Proposal(name, learned.kernel, self._columns, family, kind)
+        if multiple != 1.0:
+            proposal = proposal.narrower(multiple, sample.d)
+        self.race.enter(replace(proposal, seconds=seconds))
+
+    def _ranges(self) -> Float64Array:
+        """Return the ranges of columns in standard units."""
+        ends, d = self.sample.ends, self.sample.d
+        low, high = (
+            self._columns.standard(end[None, :d])[0] for end in (ends.lowest, ends.highest)
+        )
+        return high - low
+
+    def _enter_coarse_scales(self) -> None:
+        """Enter wider and narrower versions of the best kernels."""
+        for entry in self._leaders():
+            self._climb(entry, *COARSE_SCALES)
+
+    def _enter_fine_scales(self) -> None:
+        """Enter slightly wider and narrower versions of the best kernels."""
+        for entry in self._leaders()[:FINE_SCALED]:
+            self._climb(entry, *FINE_SCALES)
+
+    def _climb(self, first: Entry, step: float, most_steps: int) -> None:
+        """Enter narrower versions of a kernel, or else wider ones, as long as they are better."""
+        for factor in (step, 1.0 / step):
+            best = first
+            for power in range(1, most_steps + 1):
+                if self.clock.is_over():
+                    return
+                entry = self.race.enter(first.proposal.narrower(factor**power, self.sample.d))
+                if entry.loss >= best.loss:
+                    break
+                best = entry
+            if best is not first:
+                return
+
+    def _enter_arc_cosine(self) -> None:
+        """Enter arc-cosine kernels with the usual scale and with the learned lengthscales."""
+        d = self.sample.d
+        factors = np.full(d, 1.0 / np.sqrt(d))
+        name, columns = "arc-cosine of order 1", self._columns
+        self.race.enter(Proposal(name, arc_cosine(factors), columns, "", "arc-cosine"))
+        if any(one.has_each for one in self._learned.values()):
+            best: Any = self.race.best("ard").proposal.kernel
+            learned = np.broadcast_to(best.input_factor(d), d)
+            self.race.enter(
+                Proposal(
+                    f"{name}, learned weights of columns",
+                    arc_cosine(learned),
+                    columns,
+                    "",
+                    "arc-cosine",
+                )
+            )
+
+    def _enter_metrics(self) -> None:
+        """Enter kernels with a full metric, from the gradients of the best model so far.
+
+        The metric is found in the first heat, which is fast, and refined in the second one.
+        """
+        second, first = self.race, self._first
+        before = second.best("default", "compressed", "isotropic", "ard")
+        compared = first.enter(before.proposal)
+        entry, scale = compared, 1.0
+        for turn in range(ROUNDS):
+            scales = FIRST_SCALES if turn == 0 else LATER_SCALES
+            last, scale = self._enter_round(first, entry, turn + 1, scale, scales)
+            stalled = turn > 0 and last.loss > GAIN_PER_ROUND * entry.loss
+            entry = last
+            if stalled or entry.loss > HOPELESS * compared.loss or self.clock.is_over():
+                break
+        if self._declines(first.best("full"), compared, first):
+            return
+        best = second.enter(first.best("full").proposal)
+        self._enter_round(second, best, ROUNDS + 1, scale, LATER_SCALES)
+        self._declines(second.best("full"), before, second)
+
+    def _enter_round(
+        self, race: Race, entry: Entry, turn: int, scale: float, multiples: tuple[float, ...]
+    ) -> tuple[Entry, float]:
+        """Enter kernels with the metric of a model's gradients; return the best, and its scale."""
+        family = entry.proposal.family or next(iter(self.families))
+        kernel, d = self.families[family], self.sample.d
+        matrix = square_root(race.average_outer_product(entry))
+        found = []
+        for multiple in multiples:
+            factor = scale * multiple
+            inner = scalar(with_factors(kernel, np.full(1, factor * kernel.usual_factor(d))))
+            name = f"{family}, full metric after {turn} round{'s' if turn > 1 else ''}"
+            columns = entry.proposal.columns
+            proposal = Proposal(name, Metric(inner, matrix), columns, family, "full")
+            found.append((race.enter(proposal), factor))
+        return min(found, key=lambda pair: pair[0].loss)
+
+    def _declines(self, full: Entry, other: Entry, race: Race) -> bool:
+        """Return whether a full metric gains too little; then take it out of the race."""
+        kind = "regression" if self.sample.classes is None else "classification"
+        if full.loss <= WORTH_A_METRIC[kind] * other.loss:
+            return False
+        self.notes.append(
+            f"A full metric was declined: its loss on {full.candidate.n_rows} rows is "
+            f"{full.loss:.4g}, and that of the best other kernel {other.loss:.4g}."
+        )
+        race.withdraw("full")
+        return True
+
+
+def _loss(entry: Entry) -> float:
+    return entry.loss
