@@ -20,17 +20,26 @@ from quadfeat.data.watch import Work
 from quadfeat.kernels import Kernel
 from quadfeat.maps.transformer import TransformerMap
 from quadfeat.models import parameters, saved
+from quadfeat.models.choosing import searches
 from quadfeat.models.fitted import FittedModel, own_map
 from quadfeat.models.mapping import check_same_names, features_for, kept_map
 from quadfeat.models.reading import Reader, rows_for
 from quadfeat.rules import Rule
-from quadfeat.solvers.base import Penalty, Problem, Solution
-from quadfeat.solvers.targets import Targets
+from quadfeat.solvers.base import Penalty, Problem, Solution, Solver
+from quadfeat.solvers.dual import settled
 
 Self = TypeVar("Self", bound="QuadratureModel")
 
 # Private attributes that a fit sets; those of scikit-learn stay.
-LEARNED = ("_solution", "_one_output", "_declared", "_balanced", "_fitted_with", "_transformer_map")
+LEARNED = (
+    "_solution",
+    "_one_output",
+    "_declared",
+    "_balanced",
+    "_fitted_with",
+    "_transformer_map",
+    "_choice",
+)
 
 
 def can_add_rows(model: Any) -> bool:
@@ -49,12 +58,12 @@ class QuadratureModel(FittedModel):
 
     def __init__(
         self,
-        kernel: Kernel | str = "gaussian",
+        kernel: Kernel | str = "auto",
         *,
         n_components: int = 1024,
         rule: Rule | str = "auto",
         features: Any = None,
-        alpha: Any = 1.0,
+        alpha: Any = "auto",
         alphas: Any = None,
         lengthscales: str | None = None,
         fit_intercept: bool = True,
@@ -62,6 +71,7 @@ class QuadratureModel(FittedModel):
         tol: float = 1e-3,
         max_iter: int | None = None,
         gram_dtype: str = "float32",
+        time_limit: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -79,6 +89,7 @@ class QuadratureModel(FittedModel):
         self.tol = tol
         self.max_iter = max_iter
         self.gram_dtype = gram_dtype
+        self.time_limit = time_limit
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -88,10 +99,6 @@ class QuadratureModel(FittedModel):
 
     def checked_targets(self, y: Any) -> Any:
         """Return the validated targets of a batch."""
-        raise NotImplementedError
-
-    def targets(self) -> Targets:
-        """Return the coding of targets as columns."""
         raise NotImplementedError
 
     def weighted(self, rows: Rows) -> Rows:
@@ -159,7 +166,8 @@ class QuadratureModel(FittedModel):
         identity = parameters.identity(self, rows.n_rows) if self.checkpoint is not None else {}
         checkpoint = Checkpoint(self.checkpoint, identity, saved.check_state)
         state = checkpoint.load()
-        self._take_features(state["features"] if state else None, rows)
+        solver = parameters.solver_for(self, self.n_components, rows) if searches(self) else None
+        solved = self._take_features(state, rows, solver)
         if state and state["map"] != self.map_.fingerprint():
             raise ValueError(
                 f"checkpoint={str(self.checkpoint)!r} belongs to a fit with another map: give the "
@@ -170,7 +178,9 @@ class QuadratureModel(FittedModel):
         solver.check_rows(rows, problem.penalty)
         checkpoint.check_state(state, solver.check_state)
         work = Work(checkpoint, state, kept_map(self), verbose=bool(self.verbose))
-        self._solution: Any = solver.solve(problem, rows, work)
+        if solved is None:
+            solved = solver.solve(settled(solver, problem, rows), rows, work)
+        self._solution: Any = solved
         self.describe(self._solution)
         checkpoint.remove()
         self.check_fit()
@@ -185,12 +195,23 @@ class QuadratureModel(FittedModel):
         }
         return draft
 
-    def _take_features(self, kept: Any, rows: Rows) -> None:
-        """Set the map: one from a checkpoint, or one for the rows."""
-        self.features_ = features_for(self, rows, self.targets()) if kept is None else kept
+    def _take_features(self, state: Any, rows: Rows, solver: Solver | None) -> Solution | None:
+        """Set the map: one from a checkpoint, or one for the rows.
+
+        Return the solution if the solver has found it while it validated the map.
+        """
+        solution = None
+        if state and state["features"] is not None:
+            self.features_, self._choice = state["features"], state["choice"]
+        else:
+            found = features_for(self, rows, solver)
+            self.features_, self._choice = found.features, found.choice
+            # With a checkpoint, rows are summed once more: a killed fit resumes from there.
+            solution = found.solution if self.checkpoint is None else None
         if own_map(self.features_) is None:
             self._transformer_map = TransformerMap.of(self.features_, rows.n_columns)
         self._fitted_with = parameters.of_all_rows(self)
+        return solution
 
     def _problem(self) -> Problem:
         """Return the problem for the solver."""
@@ -213,7 +234,7 @@ class QuadratureModel(FittedModel):
             rows = draft.weighted(ArrayRows(Reader(draft)(X, y, sample_weight)))
             assert rows.whole is not None
             if is_first:
-                draft._take_features(None, rows)
+                draft._take_features(None, rows, None)
             else:
                 parameters.check_same(draft)
             before = None if is_first else draft._solution

@@ -18,12 +18,14 @@ from quadfeat.data.blocks import is_dask
 from quadfeat.data.rows import Rows
 from quadfeat.io import register
 from quadfeat.kernels import Kernel
-from quadfeat.models import calibration, parameters
+from quadfeat.models import parameters
 from quadfeat.models.base import QuadratureModel, can_add_rows
 from quadfeat.models.class_weights import ClassWeights, balanced, check_class_weight, check_keys
 from quadfeat.models.lazy import lazily
 from quadfeat.rules import Rule
 from quadfeat.solvers.base import Solution
+from quadfeat.solvers.calibration import Calibration
+from quadfeat.solvers.left_out import calibrated
 from quadfeat.solvers.summaries import check_classes, joint_classes
 from quadfeat.solvers.targets import Labels
 
@@ -55,11 +57,11 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
 
     Parameters
     ----------
-    kernel, n_components, rule, random_state, n_jobs
+    n_components, rule, random_state, n_jobs
         As in :class:`QuadratureFeatures`.
-    features, alpha, alphas, lengthscales, fit_intercept, solver, tol, max_iter
+    kernel, features, alpha, alphas, lengthscales, fit_intercept, solver, tol, max_iter
         As in :class:`QuadratureRidge`.
-    gram_dtype, verbose, checkpoint
+    gram_dtype, time_limit, verbose, checkpoint
         As in :class:`QuadratureRidge`.
     class_weight : dict, "balanced" or None, default=None
         Class weights, which multiply the weights of rows: the result is the same as with the
@@ -69,7 +71,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    features_, map_
+    features_, map_, kernel_, why_, candidates_, metric_
         As in :class:`QuadratureRidge`.
     coef_ : ndarray of shape (1, n_components) or (n_classes, n_components)
     intercept_ : ndarray of shape (1,) or (n_classes,)
@@ -91,24 +93,24 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.datasets import load_iris
     >>> from sklearn.model_selection import train_test_split
     >>> from quadfeat import QuadratureRidgeClassifier
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = load_iris(return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    >>> model = QuadratureRidgeClassifier(alpha=0.1, random_state=0).fit(X_train, y_train)
+    >>> model = QuadratureRidgeClassifier(random_state=0).fit(X_train, y_train)
     >>> round(model.score(X_test, y_test), 2)
-    0.99
+    0.97
     """
 
     def __init__(
         self,
-        kernel: Kernel | str = "gaussian",
+        kernel: Kernel | str = "auto",
         *,
         n_components: int = 1024,
         rule: Rule | str = "auto",
         features: Any = None,
-        alpha: Any = 1.0,
+        alpha: Any = "auto",
         alphas: Any = None,
         lengthscales: str | None = None,
         fit_intercept: bool = True,
@@ -117,6 +119,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         max_iter: int | None = None,
         gram_dtype: str = "float32",
         class_weight: Any = None,
+        time_limit: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -135,6 +138,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
             tol=tol,
             max_iter=max_iter,
             gram_dtype=gram_dtype,
+            time_limit=time_limit,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -261,16 +265,14 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     @on_snapshot
     def coef_(self) -> Float64Array:
         """Coefficients of the features."""
-        check_is_fitted(self)
-        coefficients: Float64Array = self._solution.coefficients.T
+        coefficients: Float64Array = self._solved().coefficients.T
         return coefficients
 
     @property
     @on_snapshot
     def intercept_(self) -> Float64Array:
         """The constants."""
-        check_is_fitted(self)
-        intercept: Float64Array = self._solution.intercept
+        intercept: Float64Array = self._solved().intercept
         return intercept
 
     @follows_input
@@ -297,7 +299,10 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     @follows_input
     @on_snapshot
     def predict(self, X: Any) -> Array:
-        """Return the class of each row.
+        """Return the class with the largest decision for each row.
+
+        This can differ from the most likely class by :meth:`predict_proba`, if the frequencies of
+        classes are part of the probabilities.
 
         Parameters
         ----------
@@ -322,8 +327,12 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         Decisions are divided by a temperature and turned into probabilities by the softmax (for two
         classes the logistic function of twice the decision). The temperature maximizes the
         likelihood of the classes of up to 2048 training rows under their leave-one-out decisions,
-        which are exact and need no second fit. The class with the largest decision is the most
-        likely one.
+        which are exact and need no second fit. If the frequencies of the classes improve the
+        likelihood by more than chance, a share of their logarithms is added before the softmax. So
+        probabilities are never worse than these frequencies, even if decisions tell nothing.
+
+        :meth:`predict` returns the class with the largest decision. That is the most likely one
+        unless such a share is added, which favors frequent classes.
 
         Parameters
         ----------
@@ -336,7 +345,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         if is_dask(X):
             return self._lazily("predict_proba", X)
         decisions = self.decision_function(X)
-        return calibration.probabilities(decisions.reshape(len(decisions), -1), self.temperature_)
+        return self._calibration().probabilities(decisions.reshape(len(decisions), -1))
 
     def _lazily(self, method: str, X: Any) -> Any:
         """Return the results of a method for a Dask collection as a lazy Dask array."""
@@ -347,22 +356,20 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
             return lazily(self, method, X, (), self.classes_.dtype)
         if method == "decision_function":
             return lazily(self, method, X, () if n_classes == 2 else (n_classes,))
-        return lazily(self, method, X, (n_classes,), temperature=self.temperature_)
+        return lazily(self, method, X, (n_classes,), calibration=self._calibration())
 
     @property
     @on_snapshot
     def temperature_(self) -> float:
         """The number that divides decisions before the softmax."""
+        return self._calibration().temperature
+
+    def _calibration(self) -> Calibration:
+        """Return the map from decisions to probabilities, which is computed on first use."""
         check_is_fitted(self)
         solution = self._solution
-        if getattr(solution, "temperature", None) is None:
+        if getattr(solution, "calibration", None) is None:
             found = self._posterior("predict_proba")
-            rows = solution.summary.rows
-            Z = np.asarray(self.map_.columns(rows.rows[:, :-1]), dtype=np.float64)
-            targets = self.targets().final(self.classes_[rows.labels], solution.summary)
-            once = np.minimum(rows.weights, 1.0)
-            decisions = calibration.left_out_decisions(found, Z, targets, once)
-            solution.temperature = calibration.best_temperature(
-                decisions, rows.labels, rows.weights
-            )
-        return float(solution.temperature)
+            solution.calibration = calibrated(found, self.map_, self.targets(), solution.summary)
+        calibration: Calibration = solution.calibration
+        return calibration

@@ -19,6 +19,7 @@ from quadfeat.kernels import Kernel, as_kernel
 from quadfeat.maps.survey import View, view_of
 from quadfeat.models import saved_features
 from quadfeat.models.fitted_features import FittedFeatures
+from quadfeat.models.raw_columns import warn_of_raw_columns
 from quadfeat.rules import Rule
 
 __all__ = ["QuadratureFeatures"]
@@ -88,7 +89,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         for kernels that the bound does not cover, and if ``n_components`` is a number.
     nodes_ : Nodes
         The drawn nodes. Immutable.
-    map_ : QuadratureMap
+    map_ : KernelMap
         The map itself: kernel and nodes, and products with the features of rows. Immutable.
     n_features_in_ : int
         Number of columns seen in :meth:`fit`.
@@ -106,6 +107,10 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     and its reflection for arc-cosine kernels. A remaining column is a single cosine with a random
     phase, or a node without its reflection. The column of the origin, if the rule has one, is the
     last.
+
+    A kernel with one scale for all columns compares them in the units that they have. :meth:`fit`
+    warns if one column dominates the squared distances of rows, as raw columns often do: scale the
+    columns, or give the kernel a scale for each.
 
     References
     ----------
@@ -168,7 +173,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         """
         with changing(self):
             columns, rows = self._rows(X, sample_weight)
-            return self.fit_to(columns, view_of(rows))
+            return self.fit_to(columns, view_of(rows, as_kernel(self.kernel).projection))
 
     def _rows(self, X: Any, sample_weight: Any) -> tuple[Any, Rows]:
         """Return a table with the columns of ``X``, and the source of rows."""
@@ -179,7 +184,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
             return rows.columns, rows
         return X, ArrayRows(read_rows(X, None, sample_weight, estimator=self))
 
-    def fit_to(self, columns: Any, view: View) -> QuadratureFeatures:
+    def fit_to(self, columns: Any, view: View, names: Any = None) -> QuadratureFeatures:
         """Fit the map to a view of rows.
 
         Parameters
@@ -187,6 +192,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         columns : array or data frame
             Has the columns of the rows.
         view : View
+        names : array of str, default=None
+            Names of the columns for messages, if ``columns`` has none.
         """
         from quadfeat.auto.drawing import Drawing  # imported only for fits
 
@@ -198,6 +205,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         draft.__dict__ = {k: v for k, v in vars(self).items() if not k.endswith("_")}
         validate_data(draft, columns, skip_check_array=True)
         resolved = kernel.resolve_for(view.table.shape[1], deviation)
+        warn_of_raw_columns(resolved, view, getattr(draft, "feature_names_in_", names))
         rng = generator(self.random_state)
         drawing = Drawing(resolved, self.rule, self.reweight, view, rng, self.n_jobs)
         if isinstance(self.n_components, str):

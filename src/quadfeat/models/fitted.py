@@ -10,9 +10,12 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.fitted import on_snapshot
 from quadfeat._utils.validation import Float64Array
 from quadfeat.io.pickles import VersionedState
+from quadfeat.kernels import Kernel
+from quadfeat.learning.candidates import Choice, KernelCandidate
 from quadfeat.maps.base import FeatureMap
 from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.ridge import AlphaPath
+from quadfeat.solvers.targets import Targets
 
 
 def own_map(features: Any) -> FeatureMap | None:
@@ -33,12 +36,48 @@ class FittedModel(VersionedState):
     features_: Any
     _solution: Any
     _transformer_map: FeatureMap
+    _choice: Choice
 
     @property
     def map_(self) -> FeatureMap:
         """The map from rows to columns."""
         own = own_map(self.features_)
         return self._transformer_map if own is None else own
+
+    @property
+    def why_(self) -> str:
+        """The reason for the kernel, in a few sentences."""
+        check_is_fitted(self)
+        return self._chosen().why
+
+    @property
+    def candidates_(self) -> tuple[KernelCandidate, ...]:
+        """The kernels that were tried, the chosen one first."""
+        check_is_fitted(self)
+        return self._chosen().candidates
+
+    def _chosen(self) -> Choice:
+        return getattr(self, "_choice", Choice("The kernel was given."))
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel of the map."""
+        return self._kernel_map("kernel_").kernel
+
+    @property
+    def metric_(self) -> Float64Array:
+        """The matrix by which the kernel measures distances of rows, shape (d, d)."""
+        found = self._kernel_map("metric_")
+        return found.kernel.metric_for(found.n_features_in)
+
+    def _kernel_map(self, what: str) -> Any:
+        check_is_fitted(self)
+        if not hasattr(self.map_, "kernel"):
+            raise AttributeError(
+                f"{what} is the kernel's, and {check.one_line(self.features_)} has none: use "
+                "QuadratureFeatures as features, or give a kernel."
+            )
+        return self.map_
 
     def _rows(self, X: Any) -> Any:
         """Validate rows for prediction."""
@@ -53,32 +92,42 @@ class FittedModel(VersionedState):
         )
         return check.without_duplicates(X)
 
+    def targets(self) -> Targets:
+        """Return the coding of targets as columns."""
+        raise NotImplementedError
+
+    def _solved(self) -> Any:
+        """Return the solution, which may be computed on first use and then needs the map."""
+        check_is_fitted(self)
+        self._solution.complete(self.map_, self.targets())
+        return self._solution
+
     def _decisions(self, X: Any) -> Float64Array:
         """Return the values of the outputs at validated rows, shape (n_rows, n_outputs)."""
-        solution = self._solution
+        solution = self._solved()
         return self.map_.predict(X, solution.coefficients, solution.intercept)
 
     def _posterior(self, what: str) -> Posterior:
         """Return the posterior; raise an error for ``what`` if the solver has none."""
-        check_is_fitted(self)
-        if not self._solution.has_posterior:
-            raise AttributeError(self._solution.reason_against(what))
-        found: Posterior = self._solution.posterior
+        solution = self._solved()
+        if not solution.has_posterior:
+            raise AttributeError(solution.reason_against(what))
+        found: Posterior = solution.posterior
         return found
 
     @property
     @on_snapshot
     def alpha_(self) -> float:
         """The penalty that was used."""
-        check_is_fitted(self)
-        alpha: float = self._solution.alpha
+        alpha: float = self._solved().alpha
         return alpha
 
     @property
     @on_snapshot
     def path_(self) -> AlphaPath | None:
         """The alphas that were tried and their criteria; None for a fixed alpha."""
-        return self._posterior("path_").path
+        path: AlphaPath | None = getattr(self._solved(), "path", None)
+        return self._posterior("path_").path if path is None else path
 
     @property
     @on_snapshot

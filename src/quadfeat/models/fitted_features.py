@@ -17,7 +17,7 @@ from quadfeat.io.pickles import VersionedState
 from quadfeat.kernels import Kernel
 from quadfeat.maps import kernel_error
 from quadfeat.maps.kernel_error import KernelError
-from quadfeat.maps.quadrature import QuadratureMap
+from quadfeat.maps.kernel_map import KernelMap
 from quadfeat.rules import Rule
 from quadfeat.rules.nodes import Nodes
 
@@ -25,7 +25,7 @@ from quadfeat.rules.nodes import Nodes
 class FittedFeatures(VersionedState):
     """Base class with the attributes of a fitted transformer, and its approximation error."""
 
-    map_: QuadratureMap
+    map_: KernelMap
     n_jobs: int | None
 
     @property
@@ -153,7 +153,7 @@ class FittedFeatures(VersionedState):
         check_is_fitted(self)
         return self.map_.fingerprint()
 
-    def _threaded(self) -> QuadratureMap:
+    def _threaded(self) -> KernelMap:
         """Return the map with the current ``n_jobs``."""
         return self.map_.with_jobs(self.n_jobs)
 

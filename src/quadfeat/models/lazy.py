@@ -19,8 +19,9 @@ def lazily(
     shape: tuple[int, ...],
     dtype: Any = np.float64,
     *,
-    temperature: float | None = None,
+    calibration: Any = None,
     whole: bool = False,
+    arguments: tuple[Any, ...] = (),
 ) -> Any:
     """Return the results of a model's method as a lazy Dask array.
 
@@ -32,21 +33,24 @@ def lazily(
     shape : tuple of int
         Of the result for a row.
     dtype : dtype
-    temperature : float, default=None
+    calibration : Calibration, default=None
         Of a classifier.
     whole : bool, default=False
         Send the whole solution to workers, not only the part that predictions need.
+    arguments : tuple, default=()
+        Arguments of the method after the rows.
     """
     from quadfeat.data.dask import columns_of, map_blocks
 
     check_is_fitted(model)
     validate_data(model, columns_of(X), reset=False, skip_check_array=True)
     light = copy.copy(snapshot(model))
+    light._solved()  # workers would compute it again
     light.features = None  # one map is enough
     if not whole:
-        light._solution = light._solution.predicting(temperature)
-    return map_blocks(partial(_called, method), light, X, shape, dtype)
+        light._solution = light._solution.predicting(calibration)
+    return map_blocks(partial(_called, method, arguments), light, X, shape, dtype)
 
 
-def _called(method: str, model: Any, X: Any) -> Any:
-    return getattr(model, method)(X)
+def _called(method: str, arguments: tuple[Any, ...], model: Any, X: Any) -> Any:
+    return getattr(model, method)(X, *arguments)

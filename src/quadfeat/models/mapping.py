@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import assert_all_finite, gen_batches
 
 from quadfeat._utils import validation as check
-from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Rows
-from quadfeat.data.sampling import RangedSample, beside
 from quadfeat.io.persistence import reason_against_saving
-from quadfeat.kernels import Kernel, as_kernel
-from quadfeat.maps.quadrature import ESTIMATOR
-from quadfeat.maps.survey import look, view_of
+from quadfeat.kernels import as_kernel
+from quadfeat.learning.candidates import Choice
+from quadfeat.maps.survey import view_of
 from quadfeat.maps.transformer import TransformerMap, fitted, is_fitted, is_transformer
+from quadfeat.models.choosing import choose, searches
 from quadfeat.models.features import QuadratureFeatures
-from quadfeat.solvers.summaries import Summary
-from quadfeat.solvers.targets import Outputs, Targets
-
-# Number of rows from which lengthscales are learned.
-LENGTHSCALE_ROWS = 1000
-
-# Number of rows that are sampled from at once.
-ROWS_PER_SAMPLE = 8192
+from quadfeat.models.finals import Chosen
+from quadfeat.solvers.base import Solver
 
 
 def check_same_names(model: Any, other: Any, name: str) -> None:
@@ -99,7 +90,7 @@ class GivenFeatures(Given):
         features = self._with_parameters_of(model, clone(self.given))
         if features.random_state is None:
             features.random_state = model.random_state
-        return fit_features(features, rows)
+        return fit_features(features, rows, names_of(model))
 
     def _with_parameters_of(self, model: Any, features: Any) -> Any:
         """Return a transformer with the model's ``n_jobs``, if the model has any."""
@@ -161,11 +152,22 @@ def given_fitted(model: Any) -> str | None:
     return given.fingerprint() if given is not None and given.is_fitted else None
 
 
-def features_for(model: Any, rows: Rows, targets: Targets) -> Any:
-    """Return ``features_`` of a model: given, or fitted to rows."""
+def features_for(model: Any, rows: Rows, solver: Solver | None) -> Chosen:
+    """Return ``features_`` of a model, given or fitted to rows, and the reason for its kernel.
+
+    Parameters
+    ----------
+    model : QuadratureModel
+    rows : Rows
+    solver : Solver or None
+        Validates kernels on all rows, if one is to be found; None validates them on a sample.
+    """
     given = given_by(model)
     if given is not None:
-        return given.used(model, rows) if given.is_fitted else given.fitted(model, rows)
+        features = given.used(model, rows) if given.is_fitted else given.fitted(model, rows)
+        return Chosen(features, Choice("The map was given as features."))
+    if searches(model):
+        return choose(model, rows, fit_features, solver)
     features = QuadratureFeatures(
         model.kernel,
         n_components=model.n_components,
@@ -173,47 +175,27 @@ def features_for(model: Any, rows: Rows, targets: Targets) -> Any:
         random_state=model.random_state,
         n_jobs=model.n_jobs,
     )
-    if model.lengthscales is None:
-        return fit_features(features, rows)
-    opening = rows.opening()
-    view, outputs = look(opening, partial(Outputs.of, targets), Outputs.merged)
-    sample = opening.each(partial(lengthscale_rows, targets, outputs.summary), RangedSample.merged)
-    each = model.lengthscales == "ard"
-    features.kernel = learned_kernel(model.kernel, sample, rows.n_columns, each=each)
-    # Names of columns are attributes of the model, not of its map.
-    return features.fit_to(np.empty((0, rows.n_columns)), view)
+    why = f"The kernel was given as kernel={check.one_line(model.kernel)}."
+    return Chosen(fit_features(features, rows, names_of(model)), Choice(why))
 
 
-def fit_features(features: QuadratureFeatures, rows: Rows) -> QuadratureFeatures:
-    """Fit a map to all rows, or to the first block of a stream."""
-    return features.fit_to(np.empty((0, rows.n_columns)), view_of(rows.opening()))
+def fit_features(features: QuadratureFeatures, rows: Rows, names: Any = None) -> QuadratureFeatures:
+    """Fit a map to all rows, or to the first block of a stream.
+
+    Parameters
+    ----------
+    features : QuadratureFeatures
+    rows : Rows
+    names : array of str, default=None
+        Names of the columns for messages.
+    """
+    view = view_of(rows.opening(), as_kernel(features.kernel).projection)
+    return features.fit_to(np.empty((0, rows.n_columns)), view, names)
 
 
-def lengthscale_rows(targets: Targets, summary: Summary, block: Block) -> RangedSample:
-    """Return a sample to learn lengthscales from, with targets as the last columns."""
-    assert_all_finite(block.X, estimator_name=ESTIMATOR, input_name="X")
-    columns = targets.columns(block.y, summary)
-    chosen = RangedSample.empty(block.X.shape[1] + columns.shape[1], LENGTHSCALE_ROWS)
-    for rows in gen_batches(block.n_rows, ROWS_PER_SAMPLE):  # no copy of the whole table
-        weights = None if block.weights is None else block.weights[rows]
-        chosen = chosen.extended(beside(block.X[rows], columns[rows]), weights)
-    return chosen
-
-
-def learned_kernel(kernel: Kernel | str, chosen: RangedSample, d: int, *, each: bool) -> Kernel:
-    """Return a kernel with learned lengthscales: one, or one for each of ``d`` inputs."""
-    from quadfeat.solvers import lengthscales  # imported only if needed
-
-    sample = chosen.sample
-    learned = lengthscales.learn(
-        as_kernel(kernel),
-        sample.rows[:, :d],
-        sample.rows[:, d:],
-        sample.weights / sample.weights.mean(),  # with mean 1, not as counts of copies
-        each=each,
-        ranges=chosen.ranges[:d],
-    )
-    return learned.kernel
+def names_of(model: Any) -> Any:
+    """Return the names of a model's columns; None if they have none."""
+    return getattr(model, "feature_names_in_", None)
 
 
 def kept_map(model: Any) -> dict[str, Any]:
@@ -224,7 +206,7 @@ def kept_map(model: Any) -> dict[str, Any]:
     """
     if model.checkpoint is None:
         return {}
-    kept = {"map": model.map_.fingerprint(), "features": None}
+    kept = {"map": model.map_.fingerprint(), "features": None, "choice": model._choice}
     given = given_by(model)
     if given is not None and given.is_fitted:
         return kept

@@ -6,14 +6,18 @@ import os
 from typing import Any
 
 from quadfeat._utils import validation as check
+from quadfeat._utils.random import checked_state
 from quadfeat.data.checkpoints import NOT_IDENTITY, described
 from quadfeat.data.rows import Rows
+from quadfeat.kernels import as_kernel
+from quadfeat.models.choosing import is_auto, searches
 from quadfeat.models.mapping import given_fitted
+from quadfeat.rules import as_rule
 from quadfeat.solvers.base import Penalty, Solver
 from quadfeat.solvers.normal import GRAM_DTYPES
 from quadfeat.solvers.presets import as_solver, named_solver
 
-LENGTHSCALES = ("isotropic", "ard")
+LENGTHSCALES = ("isotropic", "ard", "full")
 
 # With more features than this, solver="auto" means "cg": the Gram matrix would fill the memory.
 NORMAL_UP_TO = 8192
@@ -30,7 +34,13 @@ OF_ALL_ROWS = (
 )
 
 # Parameters that ``features`` replaces, with their defaults.
-OF_FEATURES = {"kernel": "gaussian", "n_components": 1024, "rule": "auto", "lengthscales": None}
+OF_FEATURES = {
+    "kernel": "auto",
+    "n_components": 1024,
+    "rule": "auto",
+    "lengthscales": None,
+    "time_limit": None,
+}
 
 
 def check_all(model: Any) -> None:
@@ -49,6 +59,13 @@ def check_all(model: Any) -> None:
         check.check_count(model.max_iter, "max_iter")
     if model.lengthscales is not None:
         check.check_choice(model.lengthscales, "lengthscales", LENGTHSCALES)
+    if model.time_limit is not None:
+        check.check_positive(model.time_limit, "time_limit")
+        if not searches(model):
+            raise ValueError(
+                f"time_limit={model.time_limit!r} has nothing to act on, since the kernel is "
+                "given: use kernel='auto' or lengthscales, or leave it out."
+            )
     if solver is not None:
         solver.check_penalty(penalty, model.alpha)
     if model.checkpoint is not None and not isinstance(model.checkpoint, (str, os.PathLike)):
@@ -61,7 +78,10 @@ def check_all(model: Any) -> None:
             f"solver={solver.name!r} keeps none: leave it out."
         )
     check.check_n_jobs(model.n_jobs)
-    if model.features is not None:
+    checked_state(model.random_state)
+    if model.features is None:
+        check_map(model)
+    else:
         for name, default in OF_FEATURES.items():
             value = getattr(model, name)
             if not (isinstance(value, type(default)) and value == default):
@@ -69,6 +89,15 @@ def check_all(model: Any) -> None:
                     f"{name}={check.one_line(value)} has nothing to act on, since features "
                     "are given, which have their own: leave it out."
                 )
+
+
+def check_map(model: Any) -> None:
+    """Raise an error if a parameter of the map is not valid, before a search for its kernel."""
+    check.check_count(model.n_components, "n_components")
+    if not is_auto(model.kernel):
+        as_kernel(model.kernel)
+    if not (isinstance(model.rule, str) and model.rule == "auto"):
+        as_rule(model.rule)
 
 
 def given_solver(model: Any) -> Solver | None:
@@ -89,8 +118,9 @@ def solver_for(model: Any, n_columns: int, rows: Rows) -> Solver:
     given = given_solver(model)
     if given is not None:
         return given
-    fixed = Penalty.of(model.alpha, model.alphas).alpha is not None
-    iterative = n_columns > NORMAL_UP_TO and rows.repeatable and fixed
+    penalty = Penalty.of(model.alpha, model.alphas)
+    possible = penalty.alpha is not None or penalty.criterion == "auto"
+    iterative = n_columns > NORMAL_UP_TO and rows.repeatable and possible
     return named_solver("cg" if iterative else "normal", model)
 
 
@@ -107,10 +137,16 @@ def reason_against_adding(model: Any) -> str | None:
             f"solver={solver.name!r} keeps nothing that rows could be added to: use "
             "solver='normal' or 'auto' to add rows."
         )
-    if isinstance(model.alpha, str) and model.alpha == "loo":
+    chosen = isinstance(model.alpha, str)
+    if chosen and solver is not None and solver.needs_fixed_alpha:
         return (
-            "alpha='loo' goes over all rows a second time: use alpha='gcv' or 'evidence' to "
-            "add rows."
+            f"solver={solver.name!r} needs a fixed alpha to add rows, and alpha={model.alpha!r}: "
+            "give a number."
+        )
+    if chosen and model.alpha == "loo":
+        return (
+            "alpha='loo' goes over all rows a second time: use alpha='auto', 'gcv' or 'evidence' "
+            "to add rows."
         )
     return None
 

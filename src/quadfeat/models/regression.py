@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
@@ -18,8 +17,9 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import is_dask
 from quadfeat.io import checks, register
 from quadfeat.models.base import QuadratureModel, can_add_rows
+from quadfeat.models.intervals import bounds, check_coverage, interval_scores
 from quadfeat.models.lazy import lazily
-from quadfeat.solvers.posterior import ROWS_PER_SOLVE, Posterior
+from quadfeat.solvers.posterior import Posterior, leverage_at
 from quadfeat.solvers.targets import Numbers, Targets
 
 __all__ = ["QuadratureRidge"]
@@ -34,33 +34,45 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
 
     Parameters
     ----------
-    kernel, n_components, rule, random_state, n_jobs
+    kernel : Kernel or str, default="auto"
+        ``"auto"`` learns kernels on a sample, and validates the best ones and the default kernel by
+        leave-one-out errors on all rows (on the first block of a stream). Other values are as in
+        :class:`QuadratureFeatures`.
+    n_components, rule, random_state, n_jobs
         As in :class:`QuadratureFeatures`.
     features : QuadratureFeatures or another transformer, default=None
         The map, instead of ``kernel``, ``n_components`` and ``rule``: a ``QuadratureFeatures`` or
         any scikit-learn transformer from numbers to numbers, such as ``Nystroem`` or a pipeline. A
         fitted one is used as it is, others are fitted first. ``sklearn.base.clone``, and so a grid
         search, resets a fitted one, unless it is in a ``sklearn.frozen.FrozenEstimator``.
-    alpha : float, {"gcv", "loo", "evidence"} or array-like, default=1.0
+    alpha : float, {"auto", "loo", "gcv", "evidence"} or array-like, default="auto"
         Penalty on the squares of the coefficients: the ratio of the variance of the noise to that
-        of the signal. A string chooses the best alpha by generalized cross-validation, by exact
-        leave-one-out errors (which takes a second pass over the rows) or by the evidence. An array
-        chooses the best of its values by generalized cross-validation. Choosing takes an
+        of the signal. A string chooses the best alpha: ``"loo"`` by exact leave-one-out errors,
+        which takes a second pass over the rows, ``"gcv"`` by generalized cross-validation,
+        ``"evidence"`` by the evidence. ``"auto"`` means ``"loo"`` if rows can be read again, and
+        ``"evidence"`` otherwise; with ``"cg"`` leave-one-out errors of up to 3000 rows choose
+        alpha. An array chooses the best of its values by generalized cross-validation.
+        All of them choose among alphas that are safe: those whose leave-one-out errors are within 2
+        % of the smallest, and of those that cannot be told from the best one (within one standard
+        error) the largest and larger ones. These errors are of all rows of a table in memory, and
+        of the rows that the model keeps otherwise. ``fit`` warns if a criterion alone would have
+        taken an alpha with errors more than 10 % above the smallest. Choosing takes an
         eigendecomposition instead of a Cholesky factorization, which is many times slower for
-        thousands of features.
+        thousands of features; ``"evidence"`` on streams takes a few Cholesky factorizations.
     alphas : array-like, default=None
         Alphas to try if ``alpha`` is a string. The default is a path that covers all plausible
         values.
-    lengthscales : {"isotropic", "ard"}, default=None
-        Learn the scale of the kernel, one number or one for each input, by the evidence of an exact
-        Gaussian process on a sample of 1000 rows. The scale of ``kernel`` is ignored.
+    lengthscales : {"isotropic", "ard", "full"}, default=None
+        The most general lengthscales to learn and validate: one number, one for each column, or a
+        full metric. None means ``"full"`` for ``kernel="auto"``; other kernels stay as they are.
     fit_intercept : bool, default=True
         Whether to add a constant, which is not penalized.
     solver : {"auto", "normal", "cg"} or Solver, default="auto"
         ``"normal"`` sums the products of features in one pass and solves the normal equations, with
         memory of order ``n_components ** 2``. ``"cg"`` runs conjugate gradients, with a pass for
         each step and little memory. ``"auto"`` means ``"cg"`` for more than 8192 features if
-        ``alpha`` is a number and the rows can be read again, and ``"normal"`` otherwise. An object
+        ``alpha`` is a number or ``"auto"`` and the rows can be read again, and ``"normal"``
+        otherwise. An object
         from :mod:`quadfeat.solvers` has its own parameters instead of ``tol``, ``max_iter`` and
         ``gram_dtype``.
     tol : float, default=1e-3
@@ -74,6 +86,8 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         in float64. Blocks of fewer than 512 rows are always multiplied in float64. If ``alpha`` is
         too small for the measured error of float32, the products are computed again in float64;
         ``fit`` warns if rows cannot be read again.
+    time_limit : float, default=None
+        Seconds after which the search for a kernel ends with the best one so far.
     verbose : bool, default=False
         Show progress on standard error. For Dask collections, only the number of rows at the end:
         Dask shows the progress of its tasks.
@@ -86,6 +100,10 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     ----------
     features_ : QuadratureFeatures or another transformer
         The fitted transformer.
+    kernel_, metric_ : Kernel, ndarray of shape (n_features, n_features)
+        The kernel, and the matrix by which it measures distances of rows.
+    candidates_, why_ : tuple of KernelCandidate, str
+        The kernels that were tried with their validated losses, and the reason for the first.
     map_ : FeatureMap
         Its map from rows to columns.
     coef_ : ndarray of shape (n_components,) or (n_outputs, n_components)
@@ -112,6 +130,11 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     See Also
     --------
     QuadratureRidgeClassifier : Classification.
+
+    Notes
+    -----
+    A fitted model keeps up to 2048 training rows with their targets, for intervals and to guard the
+    choice of alpha. Its pickles and files contain them too.
 
     Examples
     --------
@@ -178,16 +201,14 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     @on_snapshot
     def coef_(self) -> Float64Array:
         """Coefficients of the features."""
-        check_is_fitted(self)
-        coefficients = self._solution.coefficients
+        coefficients = self._solved().coefficients
         return coefficients[:, 0] if self._one_output else coefficients.T
 
     @property
     @on_snapshot
     def intercept_(self) -> Any:
         """The constant."""
-        check_is_fitted(self)
-        return self._per_output(self._solution.intercept)
+        return self._per_output(self._solved().intercept)
 
     @property
     @on_snapshot
@@ -244,9 +265,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
             return mean
         found = self._posterior("return_std")
         noise_variance = found.checked_noise_variance()
-        leverage = np.empty(X.shape[0])
-        for rows in gen_batches(X.shape[0], ROWS_PER_SOLVE):
-            leverage[rows] = found.leverage(self.map_.columns(X[rows]))
+        leverage = leverage_at(found, self.map_, X)
         return mean, self._shaped(np.sqrt(np.multiply.outer(leverage, noise_variance)))
 
     def _predict_lazily(self, X: Any, *, return_std: bool) -> Any:
@@ -255,7 +274,7 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         Standard deviations need a matrix of ``n_components ** 2`` numbers on each worker.
         """
         check_is_fitted(self)
-        shape = () if self._one_output else (len(self._solution.intercept),)
+        shape = () if self._one_output else (len(self._solved().intercept),)
         if not return_std:
             return lazily(self, "predict", X, shape)
         self._posterior("return_std").checked_noise_variance()  # raise errors now, not in workers
@@ -264,6 +283,61 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
 
     def _mean_and_deviation(self, X: Any) -> Array:
         return np.stack(self.predict(X, return_std=True), axis=1)
+
+    @follows_input
+    @on_snapshot
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Return intervals that contain the targets of new rows with a given probability.
+
+        Intervals are those of the Gaussian process, ``predict`` plus and minus a multiple of the
+        standard deviation of a target. The multiple is not that of a normal distribution: it comes
+        from the leave-one-out errors of up to 2048 training rows, which are exact and need no
+        second fit. So intervals also have their coverage if noise is not Gaussian, or features
+        approximate the kernel poorly. This is coverage on average over rows that are distributed
+        as the training rows: noise of different strength in different places is not modeled.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            The probability, between 0 and 1. It needs at least ``coverage / (1 - coverage)``
+            training rows.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Each output has intervals of its own. Lazy Dask arrays if ``X`` is a Dask collection.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from quadfeat import QuadratureRidge
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3, 3, (4000, 1))
+        >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_t(3, 4000)
+        >>> model = QuadratureRidge(n_components=64, random_state=0).fit(X[:2000], y[:2000])
+        >>> lower, upper = model.predict_interval(X[2000:], coverage=0.9)
+        >>> round(float(np.mean((lower <= y[2000:]) & (y[2000:] <= upper))), 1)
+        0.9
+        """
+        found = self._posterior("predict_interval")
+        coverage = check_coverage(coverage)
+        scores = interval_scores(found, self.map_, self.targets(), self._solution)
+        quantiles = scores.quantiles(coverage)
+        if is_dask(X):
+            shape = () if self._one_output else (len(quantiles),)
+            both = lazily(self, "_bounds", X, (2, *shape), whole=True, arguments=(quantiles,))
+            return both[:, 0], both[:, 1]
+        both = self._bounds(X, quantiles)
+        return both[:, 0], both[:, 1]
+
+    def _bounds(self, X: Any, quantiles: Float64Array) -> Array:
+        """Return lower and upper bounds, shape (n_samples, 2) or (n_samples, 2, n_outputs)."""
+        X = self._rows(X)
+        found = self._posterior("predict_interval")
+        mean, leverage = self._decisions(X), leverage_at(found, self.map_, X)
+        both = bounds(mean, leverage, found.checked_noise_variance(), quantiles)
+        return both[:, :, 0] if self._one_output else both
 
     def _shaped(self, values: Array) -> Array:
         return values[:, 0] if self._one_output else values

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from quadfeat.data.checkpoints import described
 from quadfeat.io import checks
+from quadfeat.learning.candidates import Choice
 from quadfeat.maps.base import FeatureMap
 from quadfeat.models.fitted import own_map
 from quadfeat.solvers.base import Solution
 from quadfeat.solvers.moments import Moments
+from quadfeat.solvers.normal import NormalSolution
 from quadfeat.solvers.ridge import RidgeProblem
 from quadfeat.solvers.summaries import with_indices
 
@@ -28,12 +31,14 @@ def check_model(model: Any) -> None:
     checks.check_flag(getattr(model, "_declared", False), "_declared")
     checks.check_kind(getattr(model, "_balanced", {}), dict, "_balanced")
     checks.check_strings(getattr(model, "_fitted_with", {}), "_fitted_with")
+    checks.check_kind(getattr(model, "_choice", Choice("")), Choice, "_choice")
 
 
 def check_state(state: Any) -> None:
     """Raise an error if a checkpoint holds no valid state of a fit."""
     checks.check_kind(state, dict, "state")
     checks.check_kind(state["map"], str, "map")
+    checks.check_kind(state["choice"], Choice, "choice")
     if state["features"] is not None:
         held, summary = _map_of(state["features"]), state.get("summary")
         checks.expect(
@@ -51,7 +56,9 @@ def _map_of(features: Any) -> FeatureMap:
 
 
 def migrated(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
-    """Convert the attributes of a model from formats before 2."""
+    """Convert the attributes of a model from formats before 4."""
+    if found_format < 4:
+        attributes = _with_new_parameters(attributes)
     parts = vars(attributes["_solution"]) if "_solution" in attributes else {}
     if found_format < 2 and "summary" in parts:
         summary, problem = parts["summary"], parts["problem"]
@@ -62,9 +69,26 @@ def migrated(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
             summary = replace(summary, moments=moments)
             if "posterior" in parts:
                 parts["posterior"] = replace(parts["posterior"], problem=problem)
-        if summary.rows is not None:
+        if summary.rows is not None and summary.classes is not None:
             weights = attributes.get("class_weight")
             weights = attributes.get("_balanced") if isinstance(weights, str) else weights
             summary = with_indices(summary, weights or {})
         parts.update(summary=summary, problem=problem)
+    if found_format < 4 and "temperature" in parts:  # from a pickle, whose parts are old too
+        new = NormalSolution.migrate(parts, found_format)
+        parts.clear()
+        parts.update(new)
+    return attributes
+
+
+def _with_new_parameters(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Add the parameters of format 4.
+
+    With ``features`` given, ``kernel`` has its default, which was another one.
+    """
+    attributes = {"time_limit": None} | attributes
+    if attributes["features"] is not None:
+        attributes["kernel"] = "auto"
+        if "_fitted_with" in attributes:
+            attributes["_fitted_with"] = attributes["_fitted_with"] | {"kernel": described("auto")}
     return attributes

@@ -8,13 +8,14 @@ from quadfeat._utils import validation
 from quadfeat.auto import Candidate
 from quadfeat.io import checks, register
 from quadfeat.maps.kernel_error import KernelError
+from quadfeat.maps.kernel_map import KernelMap
 from quadfeat.maps.quadrature import Origin, QuadratureMap
 
 
 def check(features: Any) -> None:
     """Raise an error if the attributes of a fitted transformer do not fit together."""
     d = validation.check_count(features.n_features_in_, "n_features_in_")
-    checks.check_kind(features.map_, QuadratureMap, "map_")
+    checks.check_kind(features.map_, KernelMap, "map_")
     expected = features.map_.n_features_in
     checks.expect(d == expected, f"n_features_in_ is {d}, and map_ is for {expected} columns")
     checks.check_kind(features.map_.origin, Origin, "origin of map_")

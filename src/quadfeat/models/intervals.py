@@ -1,0 +1,104 @@
+r"""Prediction intervals by leave-one-out errors: normalized conformal prediction.
+
+The score of a training row is the size of its leave-one-out error, relative to the standard
+deviation that the Gaussian process gives this error. If :math:`q` is the quantile of the scores at
+the coverage :math:`c`, the interval at a row with the leverage :math:`h` is its prediction plus and
+minus :math:`q \sigma \sqrt{1 + h}`, with the variance :math:`\sigma^2` of the noise. The new row
+counts as one of the rows: :math:`q` is the score with the rank :math:`\lceil (n + 1) c \rceil` of
+:math:`n` rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.validation import Float64Array
+from quadfeat.maps.base import FeatureMap
+from quadfeat.solvers.left_out import LeftOut
+from quadfeat.solvers.posterior import Posterior
+from quadfeat.solvers.targets import KeptRows, Targets
+
+# Rounding of sums of weights, relative to them.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of training rows, for each output in ascending order.
+
+    Attributes
+    ----------
+    values : array of shape (n_rows, n_outputs)
+    weights : array of shape (n_rows, n_outputs)
+        Weights of the rows with these scores.
+    """
+
+    values: Float64Array
+    weights: Float64Array
+
+    @classmethod
+    def of(cls, posterior: Posterior, features: FeatureMap, rows: KeptRows) -> Scores:
+        """Return the scores of the rows that a model keeps."""
+        noise = posterior.checked_noise_variance()
+        found = LeftOut.of_kept(posterior, features, rows)
+        values = np.abs(found.errors) / np.sqrt(np.multiply.outer(found.variances, noise))
+        order = np.argsort(values, axis=0, kind="stable")
+        return cls(np.take_along_axis(values, order, axis=0), rows.weights[order])
+
+    def quantiles(self, coverage: float) -> Float64Array:
+        """Return the quantile of the scores of each output, shape (n_outputs,).
+
+        A new row counts as much as the mean of the rows.
+        """
+        totals = np.cumsum(self.weights, axis=0)
+        n_rows, total = len(totals), totals[-1]
+        wanted = coverage * total * (1.0 + 1.0 / n_rows) * (1.0 - ROUNDING)
+        if (wanted > total).any():
+            needed = math.ceil(coverage / (1.0 - coverage) * (1.0 - ROUNDING))
+            raise ValueError(
+                f"coverage={coverage:g} needs at least {needed} training rows, and the model keeps "
+                f"{n_rows}: give more rows, or a smaller coverage."
+            )
+        places = (totals < wanted).sum(axis=0)
+        return self.values[np.minimum(places, n_rows - 1), np.arange(self.values.shape[1])]
+
+
+def interval_scores(
+    posterior: Posterior, features: FeatureMap, targets: Targets, solution: Any
+) -> Scores:
+    """Return the scores of the rows that a solution keeps, which are computed on first use."""
+    if getattr(solution, "scores", None) is None:
+        solution.scores = Scores.of(posterior, features, targets.kept(solution.summary))
+    scores: Scores = solution.scores
+    return scores
+
+
+def bounds(
+    mean: Float64Array, leverage: Float64Array, noise: Float64Array, quantiles: Float64Array
+) -> Float64Array:
+    """Return the lower and upper ends of intervals, shape (n_rows, 2, n_outputs).
+
+    Parameters
+    ----------
+    mean : array of shape (n_rows, n_outputs)
+    leverage : array of shape (n_rows,)
+    noise : array of shape (n_outputs,)
+        The variance of the noise.
+    quantiles : array of shape (n_outputs,)
+        From :meth:`Scores.quantiles`.
+    """
+    steps = np.multiply.outer(np.sqrt(1.0 + leverage), np.sqrt(noise) * quantiles)
+    return np.stack([mean - steps, mean + steps], axis=1)
+
+
+def check_coverage(coverage: Any) -> float:
+    """Return the coverage as a float; reject one that is not between 0 and 1."""
+    found = check.check_positive(coverage, "coverage")
+    if found >= 1:
+        raise ValueError(f"coverage={coverage!r} is not valid: give a number between 0 and 1.")
+    return found
