@@ -12,10 +12,11 @@ import pandas as pd
 import typer
 
 from quadfeat.apps.compare import contest, findings, report, verdict
-from quadfeat.apps.compare.contest import Cell, Problem, Row, Scoring
-from quadfeat.apps.compare.findings import SCORES, Findings
+from quadfeat.apps.compare.contest import Cell, Problem, Row
+from quadfeat.apps.compare.findings import Findings
 from quadfeat.apps.compare.numerals import Mark
-from quadfeat.apps.compare.table import Table, Task, load
+from quadfeat.apps.compare.scoring import METRICS, Scoring, Task, metrics_of, options
+from quadfeat.apps.compare.table import Table, load
 from quadfeat.apps.reporting.errors import CommandError, check_names
 from quadfeat.apps.reporting.files import check_writable, make_folder, remove_folders, write_all
 from quadfeat.apps.reporting.machine import command_line, machine
@@ -37,7 +38,10 @@ def compare(
     ] = None,
     scoring: Annotated[
         str | None,
-        typer.Option(help="accuracy, balanced-accuracy or r2.  [default: by the task]"),
+        typer.Option(
+            help="Score that ranks models: accuracy, balanced-accuracy, auc or log-loss for "
+            "classes, r2 or rmse for numbers.  [default: accuracy or r2]"
+        ),
     ] = None,
     separator: Annotated[
         str | None,
@@ -57,7 +61,7 @@ def compare(
     jobs: Annotated[int, typer.Option(help="Processes; -1 for all processors.")] = -1,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
 ) -> None:
-    """Find the kernel, rule and number of features for a table, against the alternatives."""
+    """Find the best model for a table: kernels, our model with no settings, boosted trees."""
     for option, value, least in (
         ("--max-rows", max_rows, FEWEST_ROWS),
         ("--max-components", max_components, 2),
@@ -69,7 +73,7 @@ def compare(
             raise CommandError(f"{option} {value} is not valid: give at least {least}.")
     n_jobs = check_jobs(jobs)
     chosen_task = check_names([task] if task else [], ["classification", "regression"], "task")
-    chosen_scoring = check_names([scoring] if scoring else [], SCORES, "scoring")
+    chosen_scoring = check_names([scoring] if scoring else [], METRICS, "scoring")
     separator = "\t" if separator == r"\t" else separator
     if separator is not None and len(separator) != 1:
         raise CommandError(f"--separator {separator!r} is not valid: give one character.")
@@ -120,12 +124,14 @@ def compare(
 
 
 def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:
+    metrics = metrics_of(table.task)
     if not chosen:
-        return "accuracy" if table.task == "classification" else "r2"
-    if (chosen[0] == "r2") != (table.task == "regression"):
-        right = "r2" if table.task == "regression" else "accuracy or balanced-accuracy"
-        raise CommandError(f"--scoring {chosen[0]} is not for {table.task}: give {right}.")
-    return cast(Scoring, chosen[0])
+        return metrics[0].option
+    if METRICS[chosen[0]] not in metrics:
+        raise CommandError(
+            f"--scoring {chosen[0]} is not for {table.task}: give {options(metrics)}."
+        )
+    return METRICS[chosen[0]].option
 
 
 def _say(line: str = "") -> None:
@@ -176,7 +182,7 @@ def _run(problem: Problem, jobs: int) -> _Played:
         tried = play("kernels", choosing)
         if tried["score"].isna().all():
             raise CommandError(f"no kernel could be tried: {tried['failed'].iloc[0]}")
-        best, best_gaussian = verdict.choose_kernel(tried)
+        best, best_gaussian = verdict.choose_kernel(tried, problem.metric.sign)
         kernel = {repr(one): one for one in kernels}[best]
         gaussian = {repr(one): one for one in contest.candidate_gaussians(problem)}[best_gaussian]
         rules = play("rules", contest.rule_cells(problem, kernel))
@@ -217,6 +223,8 @@ def _print(found: Findings) -> None:
         f"In the time of quadfeat with D = {ours}", findings.equal_time_table(found), found.formats
     )
     _say()
+    for line in findings.cautions(found):
+        _say(f"warning: {line}")
     for line in [*findings.recommendation(found), *findings.comparisons(found)]:
         _say(f"- {line}")
     _say()

@@ -157,6 +157,18 @@ def any_missing(columns: Sequence[Column], *kinds: Kind) -> bool:
     return any(column.missing for column in columns if column.kind in kinds)
 
 
+def is_plain(columns: Sequence[Column]) -> bool:
+    """Return whether all columns that are kept are numbers without missing values.
+
+    Examples
+    --------
+    >>> is_plain([Column("age", "number", "", 0), Column("unit", "dropped", "constant", 3)])
+    True
+    """
+    kept = [column for column in columns if column.kind != "dropped"]
+    return all(column.kind == "number" and not column.missing for column in kept)
+
+
 def preparation(columns: Sequence[Column]) -> Any:
     """Return the transformer from tidy columns to a matrix of numbers."""
     numbers, words = named(columns, "number", "date"), named(columns, "words")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Generator, Sequence
@@ -13,31 +12,34 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.preprocessing import LabelBinarizer
 from threadpoolctl import threadpool_limits
 
 from quadfeat import QuadratureFeatures
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.apps.compare import machines
-from quadfeat.apps.compare.columns import Column, preparation
+from quadfeat.apps.compare import boosting, machines
+from quadfeat.apps.compare.boosting import HIST, LIGHTGBM
+from quadfeat.apps.compare.columns import Column, is_plain, preparation
+from quadfeat.apps.compare.measuring import PeakMemory, cpu_seconds
 from quadfeat.apps.compare.nystroem import nystroem
+from quadfeat.apps.compare.scoring import METRICS, Coding, Metric, Prediction, Scoring, metrics_of
 from quadfeat.apps.reporting.processes import run_in_processes
 from quadfeat.apps.reporting.text import printable
 from quadfeat.kernels import ArcCosine, Gaussian, Kernel, Matern
 
 Row = dict[str, Any]
-Scoring = Literal["accuracy", "balanced-accuracy", "r2"]
 Stage = Literal["kernel", "rule", "contest"]
 
 OURS = "quadfeat"
+MODEL = "QuadratureRidge"  # our model with no settings
 RBF_SAMPLER = "RBFSampler"
 NYSTROEM = "Nystroem"
 LINEAR = "linear"
 EXACT = "exact kernel"
 GUESS = "guess"
 MAPS = (OURS, RBF_SAMPLER, NYSTROEM)  # those with a number of features, the cheapest first
+BOOSTERS = (HIST, LIGHTGBM)
+ORDER = (GUESS, LINEAR, MODEL, *MAPS, EXACT, *BOOSTERS)  # in tables
 
 DEFAULT_RULE = "auto"
 RULES = (DEFAULT_RULE, "sr33", "orf", "rom", "sobol", "rff")
@@ -64,12 +66,23 @@ class Cell:
 
 @dataclass(frozen=True)
 class Fold:
-    """Rows to train and to test on, as numbers."""
+    """Rows to train and to test on, as numbers.
+
+    Attributes
+    ----------
+    X_train, X_test : ndarray
+        Prepared columns.
+    y_train, y_test : ndarray
+    plain_train, plain_test : ndarray or None
+        The columns as they are, if all are numbers and none is missing.
+    """
 
     X_train: Float64Array
     X_test: Float64Array
     y_train: Array
     y_test: Array
+    plain_train: Float64Array | None = None
+    plain_test: Float64Array | None = None
 
 
 @dataclass(eq=False)
@@ -87,6 +100,11 @@ class Problem:
     _prepared: dict[int, Fold] = field(default_factory=dict)
 
     @property
+    def metric(self) -> Metric:
+        """The score by which contestants are ranked."""
+        return METRICS[self.scoring]
+
+    @property
     def n_train(self) -> int:
         """Rows that a fold trains on, at least."""
         return len(self.y) - -(-len(self.y) // self.folds)
@@ -98,19 +116,23 @@ class Problem:
             train, test = np.flatnonzero(self._tested_in != k), np.flatnonzero(self._tested_in == k)
             # In random order, so that the first rows are a sample.
             train = np.random.default_rng(seed_of(self.seed, "order", k)).permutation(train)
-            prepare = preparation(self.columns).fit(self.rows.iloc[train])
+            parts = self.rows.iloc[train], self.rows.iloc[test]
+            prepare = preparation(self.columns).fit(parts[0])
+            plain = is_plain(self.columns)
             self._prepared[k] = Fold(
-                prepare.transform(self.rows.iloc[train]),
-                prepare.transform(self.rows.iloc[test]),
+                prepare.transform(parts[0]),
+                prepare.transform(parts[1]),
                 self.y[train],
                 self.y[test],
+                parts[0].to_numpy(np.float64) if plain else None,
+                parts[1].to_numpy(np.float64) if plain else None,
             )
         return self._prepared[k]
 
     @cached_property
     def _tested_in(self) -> Array:
         """The fold that tests each row, split once for all folds."""
-        splitter = (KFold if self.scoring == "r2" else StratifiedKFold)(
+        splitter = (KFold if self.metric.task == "regression" else StratifiedKFold)(
             self.folds, shuffle=True, random_state=self.seed
         )
         tested_in = np.empty(len(self.y), dtype=np.intp)
@@ -134,10 +156,15 @@ def ladder(problem: Problem) -> list[int]:
 
 def candidate_kernels(problem: Problem) -> list[Kernel]:
     """Return the kernels that are tried: widths around ``"scale"``, rough and smooth."""
+    return [*(kernel for grid in kernel_grids(problem).values() for kernel in grid), ArcCosine(1)]
+
+
+def kernel_grids(problem: Problem) -> dict[str, list[Kernel]]:
+    """Return the kernels of each grid by the parameter that varies, in ascending order."""
     X = problem.fold(0).X_train
     length = float(np.asarray(Matern().resolve(X).length_scale))
     rough = [Matern(1.5, length_scale=_round(length * 2.0**k)) for k in range(-1, 4)]
-    return [*candidate_gaussians(problem), *rough, ArcCosine(1)]
+    return {"gamma": [*candidate_gaussians(problem)], "length_scale": [*rough]}
 
 
 def candidate_gaussians(problem: Problem) -> list[Gaussian]:
@@ -179,7 +206,9 @@ def contest_cells(problem: Problem, kernel: Kernel, gaussian: Gaussian, rule: st
     kernels = {OURS: kernel, NYSTROEM: kernel, RBF_SAMPLER: gaussian}
     cells = []
     for fold in range(problem.folds):
-        cells += [Cell("contest", who, fold) for who in (GUESS, LINEAR)]
+        cells += [
+            Cell("contest", who, fold) for who in (GUESS, LINEAR, MODEL, *boosting.boosters())
+        ]
         cells.append(Cell("contest", EXACT, fold, kernel))
         cells += [
             Cell("contest", who, fold, kernels[who], columns, rule if who == OURS else "")
@@ -196,22 +225,28 @@ def run(problem: Problem, cells: Sequence[Cell], jobs: int) -> Generator[Row, No
         yield from map(work, cells)
     else:
         yield from run_in_processes(
-            work, cells, jobs, lambda cell: _row(cell, failed="its process died: out of memory?")
+            work,
+            cells,
+            jobs,
+            lambda cell: _row(problem, cell, failed="its process died: out of memory?"),
         )
 
 
 def run_cell(problem: Problem, cell: Cell) -> Row:
     """Return the row of a cell, run on one thread: times then mean the same for everyone."""
+    if cell.contestant in BOOSTERS:
+        # Only libraries that are loaded can be limited, and an import is not part of a fit.
+        boosting.load(cell.contestant)
     with threadpool_limits(1), warnings.catch_warnings():
         # Its error is measured, so that a rule need not warn of it.
         warnings.filterwarnings("ignore", ".* infinite variance", UserWarning)
         try:
             if cell.stage == "rule":
-                return _row(cell, **_rule_error(problem, cell))
-            return _row(cell, **_contest(problem, cell))
+                return _row(problem, cell, **_rule_error(problem, cell))
+            return _row(problem, cell, **_contest(problem, cell))
         except (ValueError, ArithmeticError, MemoryError) as error:
             text = printable(" ".join(f"{type(error).__name__}: {error}".split()))
-            return _row(cell, failed=text if len(text) <= 200 else f"{text[:200]} ...")
+            return _row(problem, cell, failed=text if len(text) <= 200 else f"{text[:200]} ...")
 
 
 NAME = ("stage", "contestant", "kernel", "rule", "D", "fold")  # what tells rows apart
@@ -224,13 +259,15 @@ def name(cell: Cell) -> tuple[Any, ...]:
     return cell.stage, cell.contestant, kernel, rule, cell.n_components, cell.fold
 
 
-def _row(cell: Cell, **found: Any) -> Row:
+def _row(problem: Problem, cell: Cell, **found: Any) -> Row:
     return {
         **dict(zip(NAME, name(cell), strict=True)),
         "score": np.nan,
+        **{metric.column: np.nan for metric in metrics_of(problem.metric.task)},
         "kernel_error": np.nan,
-        "fit_seconds": np.nan,
-        "predict_seconds": np.nan,
+        "fit_cpu_seconds": np.nan,
+        "predict_cpu_seconds": np.nan,
+        "peak_memory_mb": np.nan,
         "alpha": np.nan,
         "train_rows": 0,
         "test_rows": 0,
@@ -259,31 +296,61 @@ def _contest(problem: Problem, cell: Cell) -> Row:
     coding = Coding(problem.scoring, y)
     found: Row = {"train_rows": len(X), "test_rows": len(fold.X_test)}
     if cell.contestant == GUESS:
-        guess = np.repeat(coding.guess[None], len(fold.X_test), axis=0)
-        return {**found, "score": coding.score(guess, fold.y_test)}
-    start = time.perf_counter()
-    transform: Callable[[Array], Array] = _as_they_are
-    if cell.contestant == EXACT:
-        assert cell.kernel is not None
-        fit = machines.fit_exact(cell.kernel, X, coding.Y, coding.weights)
-    elif cell.contestant == OURS:
-        features = _map(problem, cell).fit(X)
-        transform = features.transform
-        fit = machines.fit_quadrature(features, X, coding.Y, coding.weights)
-    else:
-        if cell.contestant != LINEAR:
-            transform = _map(problem, cell).fit(X).transform
-        fit = machines.fit_linear(transform, X, coding.Y, coding.weights)
-    middle = time.perf_counter()
-    predicted = fit.predict(fold.X_test)
-    end = time.perf_counter()
-    found["fit_seconds"], found["predict_seconds"] = middle - start, end - middle
-    found["score"], found["alpha"] = coding.score(predicted, fold.y_test), fit.alpha
+        return {**found, **_scores(problem, coding, coding.guess(len(fold.X_test)), fold)}
+    X_test = fold.X_test
+    if cell.contestant == MODEL and fold.plain_train is not None and fold.plain_test is not None:
+        X, X_test = fold.plain_train, fold.plain_test
+    memory = PeakMemory()
+    start = cpu_seconds()
+    fit, transform = _fit(problem, cell, X, y, coding)
+    middle = cpu_seconds()
+    values = fit.predict(X_test)
+    end = cpu_seconds()
+    found["fit_cpu_seconds"], found["predict_cpu_seconds"] = middle - start, end - middle
+    found["peak_memory_mb"] = memory.megabytes()
+    probabilities = None
+    if coding.task == "classification" and fit.probabilities is not None:
+        probabilities = fit.probabilities(X_test)
+    found.update(_scores(problem, coding, Prediction(values, probabilities), fold))
+    found["alpha"] = fit.alpha
     if cell.contestant in MAPS:
         assert cell.kernel is not None
         rng = np.random.default_rng(seed_of(problem.seed, "error", cell.fold))
         found["kernel_error"] = relative_error(transform, cell.kernel, fold.X_test, rng)
     return found
+
+
+def _scores(problem: Problem, coding: Coding, predicted: Prediction, fold: Fold) -> Row:
+    """Return all metrics, and as the score the one by which contestants are ranked."""
+    scores = coding.scores(predicted, fold.y_test)
+    return {"score": scores[problem.metric.column], **scores}
+
+
+def _fit(
+    problem: Problem, cell: Cell, X: Array, y: Array, coding: Coding
+) -> tuple[machines.Fit, Callable[[Array], Array]]:
+    """Return a fitted contestant, and its map from rows to features."""
+    transform: Callable[[Array], Array] = _as_they_are
+    seed = seed_of(problem.seed, cell.contestant, cell.fold)
+    if cell.contestant == MODEL:
+        fit = machines.fit_default(X, y, coding.task, balanced=coding.balanced, seed=seed)
+    elif cell.contestant in BOOSTERS:
+        fit = machines.fit_booster(
+            cell.contestant, X, y, coding.task, balanced=coding.balanced, seed=seed
+        )
+    elif cell.contestant == EXACT:
+        assert cell.kernel is not None
+        fit = machines.fit_exact(cell.kernel, X, coding.Y, coding.weights)
+    elif cell.contestant == OURS:
+        features = _map(problem, cell).fit(X)
+        transform = features.transform
+        labels = y if coding.task == "classification" else None
+        fit = machines.fit_quadrature(features, X, coding.Y, coding.weights, labels)
+    else:
+        if cell.contestant != LINEAR:
+            transform = _map(problem, cell).fit(X).transform
+        fit = machines.fit_linear(transform, X, coding.Y, coding.weights)
+    return fit, transform
 
 
 def _as_they_are(X: Array) -> Array:
@@ -331,41 +398,6 @@ def relative_error(
     sample = X[rng.permutation(len(X))[:ERROR_ROWS]]
     features, exact = transform(sample), kernel(sample)
     return float(np.linalg.norm(features @ features.T - exact) / np.linalg.norm(exact))
-
-
-class Coding:
-    """Targets as numbers to regress on, and the score of what is predicted.
-
-    Classes are coded as scikit-learn's ``RidgeClassifier`` does. For balanced accuracy rows weigh
-    as with its ``class_weight="balanced"``.
-    """
-
-    def __init__(self, scoring: Scoring, y: Array) -> None:
-        self.scoring = scoring
-        self.weights: Float64Array | None = None  # all the same
-        if scoring == "r2":
-            self.Y: Float64Array = y[:, None].astype(np.float64)
-        else:
-            self.binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
-            self.Y = self.binarizer.fit_transform(y).astype(np.float64)
-            if scoring == "balanced-accuracy":
-                classes, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
-                self.weights = (len(y) / (len(classes) * counts))[inverse]
-        self.guess: Float64Array = np.average(self.Y, axis=0, weights=self.weights)
-
-    def score(self, predicted: Float64Array, y: Array) -> float:
-        """Return the score of predictions."""
-        if self.scoring == "r2":
-            return float(r2_score(y, predicted[:, 0]))
-        classes = self.binarizer.classes_
-        if len(classes) == 2:
-            chosen = classes[(predicted[:, 0] > 0).astype(int)]
-        else:
-            chosen = classes[predicted.argmax(axis=1)]
-        right = chosen == y
-        if self.scoring == "accuracy":
-            return float(right.mean())
-        return float(np.mean([right[y == one].mean() for one in np.unique(y)]))
 
 
 def seed_of(*parts: object) -> int:

@@ -1,4 +1,7 @@
-"""The models of the contestants: ridge regression, with a penalty that is chosen alike for all.
+"""The models of the contestants.
+
+Maps, the linear model and the exact kernel use ridge regression, with a penalty that is chosen
+alike for all. Our model with no settings and boosted trees are used as a user would without tuning.
 
 The penalty is the best of ``PENALTIES`` by exact leave-one-out errors. That takes an
 eigendecomposition, so it is chosen on a sample of the rows; the model is then fitted to all. The
@@ -13,14 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import GridSearchCV, KFold
 
-from quadfeat import QuadratureFeatures, QuadratureRidge
+from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.apps.compare.boosting import booster
+from quadfeat.apps.compare.scoring import Task
 from quadfeat.kernels import Kernel
 
 PENALTIES = tuple(10.0**k for k in range(-3, 3))
@@ -31,6 +37,9 @@ SEARCH_FOLDS = 5  # for the exact kernel
 # leaves it next to no penalty, and Cholesky factors ten digits.
 INTERCEPT = 1e4
 
+# The arguments of our model "with no settings"; the script to paste has them too.
+MODEL_SETTINGS: dict[str, Any] = {}
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -39,19 +48,26 @@ class Fit:
     Attributes
     ----------
     alpha : float
-        The penalty that was chosen.
+        The penalty that was chosen; NaN for models without one.
     predict : callable
-        From rows to predictions, a column for each target.
+        From rows to predictions or decisions, a column for each target.
+    probabilities : callable or None
+        From rows to probabilities of classes, for models that have them.
     """
 
     alpha: float
     predict: Callable[[Array], Float64Array]
+    probabilities: Callable[[Array], Float64Array] | None = None
 
 
 def fit_quadrature(
-    features: QuadratureFeatures, X: Array, Y: Float64Array, weights: Float64Array | None = None
+    features: QuadratureFeatures,
+    X: Array,
+    Y: Float64Array,
+    weights: Float64Array | None = None,
+    labels: Array | None = None,
 ) -> Fit:
-    """Fit ``QuadratureRidge`` with a fitted map.
+    """Fit ``QuadratureRidge``, or with labels its classifier, with a fitted map.
 
     Parameters
     ----------
@@ -61,6 +77,8 @@ def fit_quadrature(
     Y : ndarray of shape (n_rows, n_targets)
     weights : ndarray of shape (n_rows,), default=None
         Of the squared errors.
+    labels : ndarray of shape (n_rows,), default=None
+        The classes that ``Y`` codes. The classifier has the same decisions, and probabilities too.
 
     Examples
     --------
@@ -74,9 +92,88 @@ def fit_quadrature(
     """
     model = QuadratureRidge(features=features, alpha="loo", alphas=PENALTIES)
     model.fit(X[:SEARCH_ROWS], Y[:SEARCH_ROWS])
+    if labels is not None:
+        classifier = QuadratureRidgeClassifier(features=features, alpha=model.alpha_)
+        return _classifier(classifier.fit(X, labels, weights))
     if len(X) > SEARCH_ROWS or weights is not None:
         model = QuadratureRidge(features=features, alpha=model.alpha_).fit(X, Y, weights)
     return Fit(model.alpha_, model.predict)
+
+
+def _classifier(model: Any) -> Fit:
+    """Return a fitted classifier with decisions and probabilities."""
+    return Fit(
+        float(model.alpha_),
+        lambda rows: model.decision_function(rows).reshape(len(rows), -1),
+        model.predict_proba,
+    )
+
+
+def default_model(task: Task, *, balanced: bool, seed: int) -> Any:
+    """Return our unfitted model with no settings but a seed.
+
+    Examples
+    --------
+    >>> type(default_model("regression", balanced=False, seed=0)).__name__
+    'QuadratureRidge'
+    """
+    if task == "regression":
+        return QuadratureRidge(**MODEL_SETTINGS, random_state=seed)
+    weights = "balanced" if balanced else None
+    return QuadratureRidgeClassifier(**MODEL_SETTINGS, class_weight=weights, random_state=seed)
+
+
+def fit_default(X: Array, y: Array, task: Task, *, balanced: bool, seed: int) -> Fit:
+    """Fit our model with no settings.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+    y : ndarray of shape (n_rows,)
+        Numbers or classes, by the task.
+    task : {"classification", "regression"}
+    balanced : bool
+        Whether all classes get the same total weight.
+    seed : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> fit = fit_default(X, np.sin(X[:, 0]), "regression", balanced=False, seed=0)
+    >>> bool(abs(fit.predict(X)[:, 0] - np.sin(X[:, 0])).mean() < 0.01)
+    True
+    """
+    model = default_model(task, balanced=balanced, seed=seed).fit(X, y)
+    if task == "classification":
+        return _classifier(model)
+    return Fit(float(model.alpha_), lambda rows: model.predict(rows)[:, None])
+
+
+def fit_booster(name: str, X: Array, y: Array, task: Task, *, balanced: bool, seed: int) -> Fit:
+    """Fit boosted trees; parameters as in ``fit_default``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from threadpoolctl import threadpool_limits
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> y, name = X[:, 0] > 0, "HistGradientBoosting"
+    >>> with threadpool_limits(1):
+    ...     fit = fit_booster(name, X, y, "classification", balanced=False, seed=0)
+    >>> bool(((fit.probabilities(X)[:, 1] > 0.5) == y).mean() > 0.95)
+    True
+    """
+    model = booster(name, task, balanced=balanced, seed=seed).fit(X, y)
+    if task == "regression":
+        return Fit(np.nan, lambda rows: model.predict(rows)[:, None])
+    # Trees have no other decisions than their probabilities.
+    return Fit(np.nan, lambda rows: _decisions(model.predict_proba(rows)), model.predict_proba)
+
+
+def _decisions(probabilities: Float64Array) -> Float64Array:
+    """Return probabilities as decisions: for two classes one that is positive for the second."""
+    return probabilities if probabilities.shape[1] > 2 else 2.0 * probabilities[:, 1:] - 1.0
 
 
 def fit_linear(

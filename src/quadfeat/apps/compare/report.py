@@ -13,9 +13,11 @@ from typing import Any
 import pandas as pd
 
 from quadfeat.apps.compare import findings, plots
-from quadfeat.apps.compare.contest import CHOICE_COMPONENTS, CHOICE_ROWS, ERROR_ROWS, MAPS, OURS
+from quadfeat.apps.compare.boosting import boosters
+from quadfeat.apps.compare.contest import CHOICE_COMPONENTS, CHOICE_ROWS, ERROR_ROWS, MAPS, MODEL
 from quadfeat.apps.compare.findings import Findings
 from quadfeat.apps.compare.machines import PENALTIES
+from quadfeat.apps.compare.snippet import LARGE, can_stream
 from quadfeat.apps.reporting import page
 from quadfeat.apps.reporting.drawing import Picture
 from quadfeat.apps.reporting.text import encoded, printable
@@ -35,7 +37,7 @@ def files(found: Findings, about: dict[str, Any]) -> dict[str, Callable[[], byte
     drawn = picture(found)
     return {
         "model.py": lambda: encoded(found.snippet(found.verdict.key)),
-        "run.json": lambda: encoded(json.dumps(about, indent=2)),
+        "run.json": lambda: encoded(json.dumps({**about, "result": found.summary()}, indent=2)),
         "report.html": lambda: encoded(build(found, drawn, about)),
         **{f"scores.{kind}": partial(drawn.render, "light", kind) for kind in FIGURES},
     }
@@ -46,10 +48,11 @@ def picture(found: Findings) -> Picture:
     return Picture(
         "scores",
         "Scores by features and by time",
-        f"Mean {found.score_name} on test rows over {found.problem.folds} folds, one standard "
-        "error up and down, against the number of features and against the time to train and "
-        "predict on one thread. A level that lies far off is not shown.",
-        plots.scores,
+        f"Mean {found.score_name} ({found.metric.direction}) on test rows over "
+        f"{found.problem.folds} folds, one standard error up and down, against the number of "
+        "features and against the CPU seconds to train and predict. Contestants without a number "
+        "of features are levels. A level that lies far off is not shown.",
+        partial(plots.scores, found.score_name),
         found.table,
     )
 
@@ -59,6 +62,7 @@ def build(found: Findings, drawn: Picture, about: dict[str, Any]) -> str:
     source, problem = found.source, found.problem
     n_rows, n_columns = source.rows.shape
     chosen, ours = found.verdict.key, found.verdict.ours
+    other = ours if chosen[0] == MODEL else found.verdict.alone
     train_rows = found.table["train_rows"]
     return page.render(
         __package__,
@@ -67,11 +71,15 @@ def build(found: Findings, drawn: Picture, about: dict[str, Any]) -> str:
         n_columns=n_columns,
         task=source.task,
         target=printable(source.target),
+        metric=found.metric,
+        cautions=findings.cautions(found),
         recommendation=findings.recommendation(found),
         comparisons=findings.comparisons(found),
         code=found.snippet(chosen),
-        our_code=None if chosen[0] == OURS else found.snippet(ours),
-        our_name=found.named(ours),
+        other_code=found.snippet(other) if other != chosen else None,
+        other_name=found.named(other),
+        streams=chosen[0] == MODEL and can_stream(source),
+        large=LARGE,
         our_components=ours[1],
         picture=drawn,
         error_rows=ERROR_ROWS,
@@ -85,7 +93,9 @@ def build(found: Findings, drawn: Picture, about: dict[str, Any]) -> str:
         remarks=source.remarks,
         tables=_tables(found),
         n_folds=problem.folds,
-        stratified=problem.scoring != "r2",
+        stratified=found.metric.task == "classification",
+        boosters=" and ".join(boosters()),
+        memory_measured=found.memory_measured,
         penalties=", ".join(f"{alpha:g}" for alpha in PENALTIES),
         maps=", ".join(MAPS),
         about=about,

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
-from quadfeat.apps.compare.columns import MOST_CATEGORIES, ORIGIN, any_missing, named
-from quadfeat.apps.compare.contest import DEFAULT_RULE, LINEAR, OURS, RBF_SAMPLER, Scoring
+from quadfeat.apps.compare.boosting import class_of, settings_of
+from quadfeat.apps.compare.columns import MOST_CATEGORIES, ORIGIN, any_missing, is_plain, named
+from quadfeat.apps.compare.contest import BOOSTERS, DEFAULT_RULE, LINEAR, MODEL, OURS, RBF_SAMPLER
+from quadfeat.apps.compare.lines import call, indented, name_list, script
+from quadfeat.apps.compare.machines import MODEL_SETTINGS
+from quadfeat.apps.compare.scoring import Scoring
 from quadfeat.apps.compare.table import Table
-from quadfeat.apps.reporting.text import quoted
+from quadfeat.apps.reporting.text import printable, quoted
 from quadfeat.kernels import Gaussian, Kernel
 
-WIDTH = 88
+LARGE = 100_000  # rows from which the script reads the file in blocks
+ROWS_PER_BLOCK = 2**16
+WITH_PROBABILITIES = (MODEL, OURS, *BOOSTERS)  # contestants with probabilities
 
 
 def build(
@@ -27,61 +34,223 @@ def build(
     scoring: Scoring = "accuracy",
     seed: int = 0,
 ) -> str:
-    """Return a script that trains the model and prints its score; it runs in the file's folder."""
-    columns = table.columns
-    numbers, words = named(columns, "number", "date"), named(columns, "words")
-    imports = {
-        "import pandas as pd",
-        "from sklearn.model_selection import train_test_split",
-        "from sklearn.pipeline import make_pipeline",
-    }
+    """Return a script that trains the model; it runs in the file's folder.
+
+    It prints the model's score on rows that were held out. For our model with no settings and a
+    large table, it trains on all rows, block by block, and prints a few predictions.
+    """
+    balanced = scoring == "balanced-accuracy"
+    if contestant == MODEL and can_stream(table) and not balanced:
+        return _streaming(table, seed)
+    imports = {"import pandas as pd", "from sklearn.model_selection import train_test_split"}
     if any("np." in line for line in table.code):
         imports.add("import numpy as np")
-    lines = list(table.code)
-    if table.target_missing:
-        lines.append(f"table = table.dropna(subset=[{quoted(table.target)}]).copy()")
-    lines += _columns(table, numbers, words)
-    missing = any_missing(columns, "number", "date")
-    lines += _preparation(numbers, words, missing=missing, imports=imports)
-    balanced = scoring == "balanced-accuracy"
-    penalty = f"alpha={alpha:g}" + (', class_weight="balanced"' if balanced else "")
-    classifier = "Classifier" if table.task == "classification" else ""
-    steps = ["prepare"]
-    if contestant == OURS:
-        assert kernel is not None
-        features = _quadrature(kernel, n_components, rule, seed, imports)
-        imports.add(f"from quadfeat import QuadratureFeatures, QuadratureRidge{classifier}")
-        lines += _call("features = QuadratureFeatures", features)
-        steps.append(f"QuadratureRidge{classifier}(features=features, {penalty})")
+    lines = [*table.code, *_without_missing_targets(table), *_lists(table), *_conversions(table)]
+    rows = "table"
+    if contestant == MODEL and is_plain(table.columns):
+        rows = "table[numbers]"
+        lines += call(f"model = {_model(table, imports)}", _model_arguments(balanced, seed))
     else:
-        if contestant != LINEAR:
-            assert kernel is not None
-            size = f"n_components={n_components}, random_state={seed}"
-            definition, step = _rival(contestant, kernel, size, imports)
-            lines += definition
-            steps.append(step)
-        imports.add(f"from sklearn.linear_model import Ridge{classifier}")
-        steps.append(f"Ridge{classifier}({penalty})")
-    lines += _call("model = make_pipeline", steps)
+        imports.add("from sklearn.pipeline import make_pipeline")
+        lines += _preparation(table, imports)
+        definitions, steps = _steps(
+            table,
+            contestant,
+            kernel,
+            n_components,
+            alpha=alpha,
+            rule=rule,
+            balanced=balanced,
+            seed=seed,
+            imports=imports,
+        )
+        lines += [*definitions, *call("model = make_pipeline", ["prepare", *steps])]
     lines.append(f"y = table[{quoted(table.target)}]{_as_words(table)}")
     stratify = ["stratify=y"] if _can_stratify(table) else []
-    lines += _call(
+    lines += call(
         "X_train, X_test, y_train, y_test = train_test_split",
-        ["table", "y", f"random_state={seed}", *stratify],
+        [rows, "y", f"random_state={seed}", *stratify],
     )
-    if balanced:
-        imports.add("from sklearn.metrics import balanced_accuracy_score")
-        lines.append("predicted = model.fit(X_train, y_train).predict(X_test)")
-        lines.append("print(balanced_accuracy_score(y_test, predicted))")
+    lines += _score(table, contestant, scoring, imports)
+    return script(imports, lines)
+
+
+def _steps(
+    table: Table,
+    contestant: str,
+    kernel: Kernel | None,
+    n_components: int,
+    *,
+    alpha: float,
+    rule: str,
+    balanced: bool,
+    seed: int,
+    imports: set[str],
+) -> tuple[list[str], list[str]]:
+    """Return lines that come before the pipeline, and its steps after the preparation."""
+    if contestant == MODEL:
+        return [], [f"{_model(table, imports)}({', '.join(_model_arguments(balanced, seed))})"]
+    if contestant in BOOSTERS:
+        module, kind = class_of(contestant, table.task)
+        imports.add(f"from {module} import {kind}")
+        return [], [f"{kind}({_arguments(settings_of(contestant, balanced=balanced, seed=seed))})"]
+    penalty = f"alpha={alpha:g}" + (', class_weight="balanced"' if balanced else "")
+    classifier = "Classifier" if table.task == "classification" else ""
+    if contestant == OURS:
+        assert kernel is not None
+        imports.add(f"from quadfeat import QuadratureFeatures, QuadratureRidge{classifier}")
+        arguments = _quadrature(kernel, n_components, rule, seed, imports)
+        ridge = f"QuadratureRidge{classifier}(features=features, {penalty})"
+        return call("features = QuadratureFeatures", arguments), [ridge]
+    imports.add(f"from sklearn.linear_model import Ridge{classifier}")
+    ridge = f"Ridge{classifier}({penalty})"
+    if contestant == LINEAR:
+        return [], [ridge]
+    assert kernel is not None
+    size = f"n_components={n_components}, random_state={seed}"
+    definition, step = _rival(contestant, kernel, size, imports)
+    return definition, [step, ridge]
+
+
+def _arguments(settings: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={quoted(value) if isinstance(value, str) else repr(value)}"
+        for name, value in settings.items()
+    )
+
+
+def _model(table: Table, imports: set[str]) -> str:
+    """Return the name of our model's class."""
+    name = "QuadratureRidge" + ("Classifier" if table.task == "classification" else "")
+    imports.add(f"from quadfeat import {name}")
+    return name
+
+
+def _model_arguments(balanced: bool, seed: int) -> list[str]:
+    weights = {"class_weight": "balanced"} if balanced else {}
+    return [_arguments({**MODEL_SETTINGS, **weights, "random_state": seed})]
+
+
+def _score(table: Table, contestant: str, scoring: Scoring, imports: set[str]) -> list[str]:
+    """Return the lines that fit the model and print its score on the test rows."""
+    if scoring in ("accuracy", "r2"):
+        return ["print(model.fit(X_train, y_train).score(X_test, y_test))"]
+    fit = "model.fit(X_train, y_train)"
+    has_probabilities = contestant in WITH_PROBABILITIES
+    if scoring == "log-loss":
+        if not has_probabilities:
+            raise ValueError(f"{contestant} has no probabilities, which scoring='log-loss' needs.")
+        imports.add("from sklearn.metrics import log_loss")
+        arguments = "y_test, model.predict_proba(X_test), labels=model.classes_"
+        return [fit, f"print(log_loss({arguments}))"]
+    if scoring == "auc":
+        imports.add("from sklearn.metrics import roc_auc_score")
+        values = f"model.{'predict_proba' if has_probabilities else 'decision_function'}(X_test)"
+        if len(np.unique(table.y)) == 2:
+            second = "[:, 1]" if has_probabilities else ""
+            return [fit, f"print(roc_auc_score(y_test, {values}{second}))"]
+        imports.add("import numpy as np")
+        return [
+            fit,
+            f"columns = zip(model.classes_, {values}.T)",
+            "areas = [roc_auc_score(y_test == one, column) for one, column in columns]",
+            "print(np.mean(areas))  # of each class against the rest",
+        ]
+    function = {
+        "balanced-accuracy": "balanced_accuracy_score",
+        "rmse": "root_mean_squared_error",
+    }[scoring]
+    imports.add(f"from sklearn.metrics import {function}")
+    return [fit, f"print({function}(y_test, model.predict(X_test)))"]
+
+
+def _is_parquet(table: Table) -> bool:
+    return table.path.suffix.lower() in (".parquet", ".pq")
+
+
+def can_stream(table: Table) -> bool:
+    """Return whether a table is so large, and in such a file, that the script reads it in blocks.
+
+    An NPZ file is read as a whole; so is one whose name or columns need more than one line to read.
+    """
+    if table.n_rows < LARGE or printable(table.path.name) != table.path.name:
+        return False
+    starts = ("table = pd.read_csv(", "table = pd.read_parquet(")
+    whole = len(table.code) == 1 or not _is_parquet(table)
+    return whole and table.code[0].startswith(starts)
+
+
+def _streaming(table: Table, seed: int) -> str:
+    """Return a script that trains our model on blocks of a file."""
+    imports: set[str] = set()
+    plain = is_plain(table.columns)
+    simple = plain and not table.target_missing and not table.words_target
+    if _is_parquet(table) and simple:
+        imports.add("from quadfeat import ParquetBlocks")
+        columns = []
+        lines = []
+        if named(table.columns, "dropped"):
+            lines += name_list("numbers", named(table.columns, "number"))
+            columns = ["columns=numbers"]
+        arguments = [quoted(table.path.name), f"target={quoted(table.target)}", *columns]
+        lines += call("blocks = ParquetBlocks", [*arguments, 'dtype="float64"'])
     else:
-        lines.append("print(model.fit(X_train, y_train).score(X_test, y_test))")
-    plain = sorted(line for line in imports if line.startswith("import"))
-    others = sorted((line for line in imports if line.startswith("from")), key=_import_order)
-    return "\n".join([*plain, *others, "", *lines]) + "\n"
+        lines = _blocks(table, plain, imports)
+    name = _model(table, imports)
+    if "from quadfeat import ParquetBlocks" in imports:
+        imports -= {"from quadfeat import ParquetBlocks", f"from quadfeat import {name}"}
+        imports.add(f"from quadfeat import ParquetBlocks, {name}")
+    lines += [
+        *call(f"model = {name}", _model_arguments(False, seed)),
+        "model.fit(blocks)  # reads one block at a time, so the table need not fit in memory",
+        "rows = next(iter(blocks))[0]",
+        "print(model.predict(rows[:5]))",
+    ]
+    return script(imports, lines)
 
 
-def _import_order(line: str) -> tuple[bool, str]:
-    return "quadfeat" in line, line
+def _blocks(table: Table, plain: bool, imports: set[str]) -> list[str]:
+    """Return lines that define ``blocks``, which reads the file again on each pass."""
+    if _is_parquet(table):
+        imports.add("import pyarrow.parquet as parquet")
+        file = f"parquet.ParquetFile({quoted(table.path.name)})"
+        reading = [
+            f"with {file} as file:",
+            f"    for batch in file.iter_batches({ROWS_PER_BLOCK}):",
+            "        table = batch.to_pandas()",
+        ]
+    else:
+        imports.add("import pandas as pd")
+        read = table.code[0].removeprefix("table = ").removesuffix(")")
+        reading = [f"with {read}, chunksize={ROWS_PER_BLOCK}) as file:", "    for table in file:"]
+    if any(column.kind == "date" for column in table.columns):
+        imports.add("import pandas as pd")
+    changes = [*table.code[1:], *_without_missing_targets(table), *_conversions(table)]
+    lines = [*_lists(table, explicit=True), "", "def tables():", *indented(reading)]
+    lines += [*indented([*changes, "yield table"], 3), ""]
+    rows = "table[numbers]"
+    if not plain:
+        imports.add("from sklearn.pipeline import make_pipeline")
+        rows = "prepare.transform(table)"
+        lines += _preparation(table, imports)
+        lines += ["prepare.fit(next(tables()))  # on the first block", ""]
+        if "make_pipeline(" not in "\n".join(lines):
+            imports.discard("from sklearn.pipeline import make_pipeline")
+    return [
+        *lines,
+        "class Blocks:  # a class, since fitting may read the rows more than once",
+        "    def __iter__(self):",
+        "        for table in tables():",
+        f"            yield {rows}, table[{quoted(table.target)}]{_as_words(table)}",
+        "",
+        "blocks = Blocks()",
+    ]
+
+
+def _without_missing_targets(table: Table) -> list[str]:
+    if not table.target_missing:
+        return []
+    return [f"table = table.dropna(subset=[{quoted(table.target)}]).copy()"]
 
 
 def _as_words(table: Table) -> str:
@@ -97,37 +266,49 @@ def _can_stratify(table: Table) -> bool:
     return bool(counts.min() >= 2) and len(counts) <= len(table.y) // 4
 
 
-def _columns(table: Table, numbers: list[str], words: list[str]) -> list[str]:
-    """Return the lines that name the columns and make them numbers and strings."""
+def _lists(table: Table, *, explicit: bool = False) -> list[str]:
+    """Return the lines that name the columns of each kind.
+
+    Many numbers are named as all columns but some, unless they are to be ``explicit``.
+    """
     lines = []
-    dates = named(table.columns, "date")
+    numbers = named(table.columns, "number", "date")
+    dates, words = named(table.columns, "date"), named(table.columns, "words")
     if dates:
-        lines += _list("dates", dates)
-        lines.append('moments = table[dates].apply(pd.to_datetime, format="ISO8601", utc=True)')
-        lines.append(
-            f'origin = pd.Timestamp("{ORIGIN.date()}", tz="UTC")',
-        )
-        lines.append("table[dates] = (moments - origin) / pd.Timedelta(days=1)")
+        lines += name_list("dates", dates)
     if words:
-        lines += _list("words", words)
-        lines.append("table[words] = table[words].astype(object).map(str)")
+        lines += name_list("words", words)
     if numbers:
-        line = f"numbers = [{_names(numbers)}]"
-        if len(line) <= WIDTH:
-            lines.append(line)
+        whole = name_list("numbers", numbers)
+        if explicit or len(whole) == 1:
+            lines += whole
         else:
-            left_out = [table.target, *named(table.columns, "dropped")]
-            lines += _list("others", left_out)
+            lines += name_list("others", [table.target, *named(table.columns, "dropped")])
             lines.append(f"numbers = table.columns.drop({'others + words' if words else 'others'})")
-        if table.path.suffix.lower() in (".parquet", ".pq"):
-            lines.append("table[numbers] = table[numbers].astype(float)")
     return lines
 
 
-def _preparation(
-    numbers: list[str], words: list[str], *, missing: bool, imports: set[str]
-) -> list[str]:
+def _conversions(table: Table) -> list[str]:
+    """Return the lines that make the columns numbers and strings."""
+    lines = []
+    if named(table.columns, "date"):
+        lines += [
+            'moments = table[dates].apply(pd.to_datetime, format="ISO8601", utc=True)',
+            f'origin = pd.Timestamp("{ORIGIN.date()}", tz="UTC")',
+            "table[dates] = (moments - origin) / pd.Timedelta(days=1)",
+        ]
+    if named(table.columns, "words"):
+        lines.append("table[words] = table[words].astype(object).map(str)")
+    if named(table.columns, "number", "date") and _is_parquet(table):
+        lines.append("table[numbers] = table[numbers].astype(float)")
+    return lines
+
+
+def _preparation(table: Table, imports: set[str]) -> list[str]:
     """Return the lines that make the columns a matrix."""
+    numbers = named(table.columns, "number", "date")
+    words = named(table.columns, "words")
+    missing = any_missing(table.columns, "number", "date")
     imports.add("from sklearn.compose import make_column_transformer")
     names = [*(["StandardScaler"] if numbers else []), *(["OneHotEncoder"] if words else [])]
     imports.add(f"from sklearn.preprocessing import {', '.join(sorted(names))}")
@@ -142,9 +323,9 @@ def _preparation(
         parts.append(f"({scaler}, numbers)")
     if words:
         settings = ['handle_unknown="infrequent_if_exist"', f"max_categories={MOST_CATEGORIES}"]
-        lines += _call("encoder = OneHotEncoder", [*settings, "sparse_output=False"])
+        lines += call("encoder = OneHotEncoder", [*settings, "sparse_output=False"])
         parts.append("(encoder, words)")
-    return [*lines, *_call("prepare = make_column_transformer", parts)]
+    return [*lines, *call("prepare = make_column_transformer", parts)]
 
 
 def _quadrature(
@@ -189,31 +370,3 @@ def _nystroem_kernel(kernel: Kernel, imports: set[str]) -> tuple[list[str], str]
 @_nystroem_kernel.register
 def _(kernel: Gaussian, imports: set[str]) -> tuple[list[str], str]:
     return [], f"gamma={kernel.gamma!r}"
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(quoted, names))
-
-
-def _list(variable: str, names: Sequence[str]) -> list[str]:
-    """Return an assignment of names, over several lines if they are many."""
-    line = f"{variable} = [{_names(names)}]"
-    if len(line) <= WIDTH:
-        return [line]
-    filled = [""]
-    for name in names:
-        if len(filled[-1]) + len(quoted(name)) + 5 > WIDTH:
-            filled.append("")
-        filled[-1] += f"{quoted(name)}, "
-    return [f"{variable} = [", *(f"    {part.rstrip()}" for part in filled if part), "]"]
-
-
-def _call(function: str, arguments: Sequence[str]) -> list[str]:
-    """Return a call, over several lines if it is long."""
-    line = f"{function}({', '.join(arguments)})"
-    if len(line) <= WIDTH:
-        return [line]
-    joined = f"    {', '.join(arguments)}"
-    if len(joined) <= WIDTH:
-        return [f"{function}(", joined, ")"]
-    return [f"{function}(", *(f"    {argument}," for argument in arguments), ")"]

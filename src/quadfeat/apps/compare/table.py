@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -15,9 +14,8 @@ from quadfeat._utils.validation import Array
 from quadfeat.apps.compare.columns import Column, named, sort_out, tidy
 from quadfeat.apps.compare.numerals import Mark
 from quadfeat.apps.compare.reading import read
+from quadfeat.apps.compare.scoring import Task
 from quadfeat.apps.reporting.errors import CommandError
-
-Task = Literal["classification", "regression"]
 
 MOST_LISTED = 12  # columns that an error names
 FEW_VALUES = 30  # whole numbers, up to so many different ones, are taken for classes
@@ -48,6 +46,8 @@ class Table:
         Whether rows were dropped because their target is missing.
     sampled : bool
         Whether these are only some of the rows.
+    n_rows : int
+        How many rows with a target the file has.
     remarks : list of str
         What a reader should know about all this.
     """
@@ -62,6 +62,7 @@ class Table:
     words_target: bool
     target_missing: bool
     sampled: bool
+    n_rows: int
     remarks: list[str]
 
 
@@ -119,7 +120,8 @@ def load(
         raise CommandError(f"{path} has no column to learn from ({why}).")
     words_target = _is_words(frame[name])
     decided = task or _guess_task(frame[name], words_target)
-    sampled = len(frame) > max_rows
+    n_rows = len(frame)
+    sampled = n_rows > max_rows
     if sampled:
         rng = np.random.default_rng(seed)
         chosen = np.sort(rng.choice(len(frame), max_rows, replace=False))
@@ -147,6 +149,7 @@ def load(
         words_target,
         bool(without),
         sampled,
+        n_rows,
         remarks,
     )
 
