@@ -85,8 +85,10 @@ def attack_models(rng: np.random.Generator, folder: Path) -> Notes:
     models = [
         features,
         QuadratureRidge(features=features, alpha="gcv").fit(X, y, weights),
-        QuadratureRidge(n_components=20, solver="cg", random_state=0).fit(X, y),
-        QuadratureRidgeClassifier(features=features).fit(X, labels),
+        QuadratureRidge("gaussian", alpha=1.0, n_components=20, solver="cg", random_state=0).fit(
+            X, y
+        ),
+        QuadratureRidgeClassifier(alpha=1.0, features=features).fit(X, labels),
     ]
     events: Counter[str] = Counter()
     found = []

@@ -139,7 +139,7 @@ class Forks(Scenario):
         features = QuadratureFeatures(
             n_components=n_components, rule=rule, random_state=0, n_jobs=trial.choose([1, 2, 4])
         ).fit(X[:100])
-        model = QuadratureRidge(features=features).fit(X, X[:, 0])
+        model = QuadratureRidge(alpha=1.0, features=features).fit(X, X[:, 0])
         fresh = QuadratureFeatures(n_components=20, random_state=1, n_jobs=2)
         calls: dict[str, Callable[[], Array]] = {
             "transform": lambda: np.asarray(features.transform(X)),

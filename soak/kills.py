@@ -73,6 +73,7 @@ class Work:
         """Return the fitted model."""
         kind = QuadratureRidge if self.task == "regression" else QuadratureRidgeClassifier
         model = kind(
+            "gaussian",
             n_components=40,
             alpha=self.alpha,
             solver=self.solver,

@@ -83,7 +83,12 @@ class Loky(Scenario):
         d = int(trial.rng.integers(2, 40))
         X = trial.rng.standard_normal((int(trial.rng.integers(100, 2000)), d))
         X = X.astype(trial.choose([np.float32, np.float64]))
-        options = {"n_components": 60, "rule": trial.choose(["auto", "rff", "sr33"])}
+        options: dict[str, Any] = {
+            "kernel": "gaussian",
+            "alpha": 1.0,
+            "n_components": 60,
+            "rule": trial.choose(["auto", "rff", "sr33"]),
+        }
         if trial.rng.integers(2):
             labels = (X[:, 0] > 0).astype(int)
             return X, labels, QuadratureRidgeClassifier(random_state=seed, **options)

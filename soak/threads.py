@@ -205,7 +205,7 @@ class Threads(Scenario):
 
     def model(self, trial: Trial, n_classes: int, **parameters: Any) -> Any:
         """Return a model that is not fitted."""
-        parameters = {"gram_dtype": "float64", "random_state": 0, **parameters}
+        parameters = {"alpha": 1.0, "gram_dtype": "float64", "random_state": 0, **parameters}
         kind = QuadratureRidgeClassifier if n_classes else QuadratureRidge
         return kind(n_jobs=trial.choose([None, 2]), **parameters)
 
@@ -272,7 +272,9 @@ class Threads(Scenario):
         second = table(trial.rng, 3 if classification else 0, scale=3.0)
         if not classification and trial.rng.integers(2):
             second = (second[0], np.stack([second[1], -second[1]], axis=1))
-        model = self.model(trial, int(classification), n_components=24, rule="rff").fit(*first)
+        model = self.model(
+            trial, int(classification), kernel="gaussian", n_components=24, rule="rff"
+        ).fit(*first)
         n_threads, n_fits = int(trial.rng.integers(1, 5)), int(trial.rng.integers(2, 9))
         X, y = first
         models = []

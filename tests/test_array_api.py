@@ -107,7 +107,7 @@ class TestWithDispatch:
     def test_regression(self, xp, outputs):
         targets = y if outputs == 1 else np.column_stack([y, -y])
         rows, weights = xp.asarray(NEW), np.linspace(0.1, 2.0, len(X))
-        model = QuadratureRidge(n_components=21, rule="orf", random_state=0)
+        model = QuadratureRidge("gaussian", alpha=1.0, n_components=21, rule="orf", random_state=0)
         model.fit(xp.asarray(X), xp.asarray(targets), sample_weight=xp.asarray(weights))
         plain = sklearn.clone(model).fit(X, targets, sample_weight=weights)
         for found, expected in [
@@ -126,7 +126,9 @@ class TestWithDispatch:
 
     def test_classification(self, xp):
         rows = xp.asarray(NEW)
-        model = QuadratureRidgeClassifier(n_components=21, rule="orf", random_state=0)
+        model = QuadratureRidgeClassifier(
+            "gaussian", alpha=1.0, n_components=21, rule="orf", random_state=0
+        )
         model.partial_fit(
             xp.asarray(X), xp.asarray(LABELS), classes=xp.asarray(np.arange(3)), sample_weight=None
         )
@@ -140,13 +142,13 @@ class TestWithDispatch:
 
     def test_texts_stay_in_arrays_of_numpy(self, xp):
         names = np.array(["low", "medium", "high"])[LABELS]
-        model = QuadratureRidgeClassifier(n_components=21, random_state=0)
+        model = QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=21, random_state=0)
         found = model.fit(xp.asarray(X), names).predict(xp.asarray(NEW))
         assert_array_equal(found, model.predict(NEW))
         assert found.dtype == names.dtype
 
     def test_libraries_may_be_mixed(self, xp):
-        model = QuadratureRidge(n_components=21, rule="orf", random_state=0)
+        model = QuadratureRidge("gaussian", alpha=1.0, n_components=21, rule="orf", random_state=0)
         expected = model.fit(X, y).predict(NEW)
         rows = xp.asarray(NEW)
         assert_array_equal(numpy_of(model.predict(rows)), expected)
@@ -158,7 +160,7 @@ class TestWithDispatch:
     def test_blocks_of_rows(self, xp):
         blocks = [(xp.asarray(X[rows]), xp.asarray(y[rows])) for rows in (slice(50), slice(50, 90))]
         plain = [(X[:50], y[:50]), (X[50:], y[50:])]
-        model = QuadratureRidge(n_components=21, rule="orf", random_state=0)
+        model = QuadratureRidge("gaussian", alpha=1.0, n_components=21, rule="orf", random_state=0)
         expected = model.fit(plain).predict(NEW)
         assert_array_equal(model.fit(blocks).predict(NEW), expected)
 
@@ -192,7 +194,7 @@ class TestWithDispatch:
         with pytest.raises(ValueError, match=r"X requires a gradient.*give X\.detach\(\)"):
             FEATURES.transform(rows)
         with pytest.raises(ValueError, match=r"y requires a gradient"):
-            QuadratureRidge().fit(X, torch.asarray(y).requires_grad_())
+            QuadratureRidge("gaussian", alpha=1.0).fit(X, torch.asarray(y).requires_grad_())
 
     @pytest.mark.parametrize(("device", "dtype"), [("meta", "float64"), ("cpu", "bfloat16")])
     def test_what_numpy_cannot_read_is_refused(self, device, dtype):
@@ -207,8 +209,12 @@ class TestWithDispatch:
 def test_without_dispatch_results_are_arrays_of_numpy():
     torch = pytest.importorskip("torch")
     rows, targets = torch.asarray(X), torch.asarray(y)
-    model = QuadratureRidge(n_components=21, random_state=0).fit(rows, targets)
-    classifier = QuadratureRidgeClassifier(n_components=21).fit(rows, torch.asarray(LABELS))
+    model = QuadratureRidge("gaussian", alpha=1.0, n_components=21, random_state=0).fit(
+        rows, targets
+    )
+    classifier = QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=21).fit(
+        rows, torch.asarray(LABELS)
+    )
     for found in (FEATURES.transform(rows), model.predict(rows), classifier.predict(rows)):
         assert isinstance(found, np.ndarray)
     assert_array_equal(FEATURES.transform(rows), FEATURES.transform(X))
@@ -228,8 +234,8 @@ def test_methods_look_as_they_were_written():
     "estimator",
     [
         QuadratureFeatures(n_components=20, random_state=0),
-        QuadratureRidge(n_components=20, random_state=0),
-        QuadratureRidgeClassifier(n_components=20, random_state=0),
+        QuadratureRidge("gaussian", alpha=1.0, n_components=20, random_state=0),
+        QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=20, random_state=0),
     ],
     ids=lambda one: type(one).__name__,
 )

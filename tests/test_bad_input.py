@@ -293,7 +293,9 @@ def test_a_function_that_fails_on_this_data_is_named():
         features.transform(X * 1e5)
 
 
-@pytest.mark.parametrize("model", [QuadratureFeatures(), QuadratureRidge()], ids=repr)
+@pytest.mark.parametrize(
+    "model", [QuadratureFeatures(), QuadratureRidge("gaussian", alpha=1.0)], ids=repr
+)
 def test_lazy_frames_are_named_with_a_way_out(model):
     polars = pytest.importorskip("polars")
     table = polars.LazyFrame({"a": [0.0, 1.0], "b": [1.0, 3.0]})
@@ -306,17 +308,19 @@ def test_a_class_or_a_stranger_in_place_of_an_object_is_named():
     stranger = type("Stranger", (), {"solve": lambda self: None})()
     for solver in (Normal, stranger):
         with pytest.raises(ValueError, match=r"^solver=.*subclass of quadfeat\.solvers\.Solver"):
-            QuadratureRidge(solver=solver).fit(X, y)
+            QuadratureRidge("gaussian", alpha=1.0, solver=solver).fit(X, y)
     with pytest.raises(TypeError, match=r"^features=.*give a QuadratureFeatures"):
-        QuadratureRidge(features=QuadratureFeatures).fit(X, y)
+        QuadratureRidge(alpha=1.0, features=QuadratureFeatures).fit(X, y)
     with pytest.raises(TypeError, match=r"such as Gaussian\(\) from quadfeat\.kernels, or"):
-        QuadratureRidge(kernel=3).fit(X, y)
+        QuadratureRidge(alpha=1.0, kernel=3).fit(X, y)
 
 
 @pytest.mark.parametrize("max_iter", [0, "many"])
 def test_steps_of_a_solver_object_are_checked(max_iter):
     with pytest.raises((TypeError, ValueError), match=rf"^max_iter={max_iter!r} is not valid"):
-        QuadratureRidge(solver=ConjugateGradients(max_iter=max_iter)).fit(X, X[:, 0])
+        QuadratureRidge("gaussian", alpha=1.0, solver=ConjugateGradients(max_iter=max_iter)).fit(
+            X, X[:, 0]
+        )
 
 
 @pytest.mark.filterwarnings("error")
@@ -324,7 +328,11 @@ def test_steps_of_a_solver_object_are_checked(max_iter):
 def test_classes_that_all_weigh_nothing(lengthscales):
     labels = X[:, 0] > 0
     model = QuadratureRidgeClassifier(
-        n_components=30, class_weight={False: 0.0, True: 0.0}, lengthscales=lengthscales
+        "gaussian",
+        alpha=1.0,
+        n_components=30,
+        class_weight={False: 0.0, True: 0.0},
+        lengthscales=lengthscales,
     )
     with pytest.raises(ValueError, match="sample_weight is zero for every row"):
         model.fit(X, labels)
@@ -332,10 +340,14 @@ def test_classes_that_all_weigh_nothing(lengthscales):
 
 def test_rows_are_added_in_the_dtype_of_a_solver_object():
     y = X[:, 0]
-    model = QuadratureRidge(n_components=30, solver=Normal("float64"), random_state=0)
+    model = QuadratureRidge(
+        "gaussian", alpha=1.0, n_components=30, solver=Normal("float64"), random_state=0
+    )
     assert model.fit(X, y).partial_fit(X, y).gram_dtype_ == "float64"
     with pytest.raises(ValueError, match=r"^gram_dtype='half' is not known"):
-        QuadratureRidge(n_components=30, solver=Normal("half")).partial_fit(X, y)
+        QuadratureRidge("gaussian", alpha=1.0, n_components=30, solver=Normal("half")).partial_fit(
+            X, y
+        )
 
 
 def test_a_solver_without_classes_is_rejected_by_classifiers():
@@ -343,6 +355,6 @@ def test_a_solver_without_classes_is_rejected_by_classifiers():
         def solve(self, problem, rows, work):
             return super().solve(problem, rows, work).predicting()
 
-    model = QuadratureRidgeClassifier(n_components=30, solver=Forgetful())
+    model = QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=30, solver=Forgetful())
     with pytest.raises(ValueError, match="solution without classes"):
         model.fit(X, X[:, 0] > 0)

@@ -109,7 +109,7 @@ class TestFile:
         Checkpoint(path, {}).begin(state())
         with pytest.raises(ValueError, match="it is a checkpoint, not a model"):
             quadfeat.load(path)
-        quadfeat.save(QuadratureRidge(), path)
+        quadfeat.save(QuadratureRidge("gaussian", alpha=1.0), path)
         with pytest.raises(ValueError, match="it is a model, not a checkpoint: delete"):
             Checkpoint(path, {}).load()
 
@@ -118,23 +118,26 @@ class TestFile:
         Checkpoint(path, {}).begin(state())
         path.write_bytes(path.read_bytes()[:-100])
         with pytest.raises(ValueError, match="it is not whole: delete the file"):
-            QuadratureRidge(checkpoint=path, n_components=10).fit(X, y)
+            QuadratureRidge("gaussian", alpha=1.0, checkpoint=path, n_components=10).fit(X, y)
 
     def test_every_flipped_byte_is_noticed(self, tmp_path, eager):
         path = tmp_path / "state"
-        model = QuadratureRidge(n_components=9, rule="orf", random_state=0, checkpoint=path)
+        model = QuadratureRidge(
+            "gaussian", alpha=1.0, n_components=9, rule="orf", random_state=0, checkpoint=path
+        )
+        blocks = [(X[:30], y[:30]), (X[30:60], y[30:60])]  # a small file, since it keeps rows
         with pytest.raises(Killed):
-            model.fit(killed_after([(X, y), (X, y)], 1))
+            model.fit(killed_after(blocks, 1))
         content = path.read_bytes()
         for place in range(0, len(content), 7):
             changed = bytearray(content)
             changed[place] ^= 1 << place % 8
             path.write_bytes(changed)
             with pytest.raises(ValueError, match="delete the file"):
-                model.fit(iter([(X, y), (X, y)]))
+                model.fit(iter(blocks))
         path.write_bytes(content)
-        model.fit(iter([(X, y), (X, y)]))
-        assert model._solution.summary.moments.n_rows == 6000
+        model.fit(iter(blocks))
+        assert model._solution.summary.moments.n_rows == 60
 
     def test_other_work_is_refused(self, tmp_path):
         path = tmp_path / "state"
@@ -168,7 +171,9 @@ def full(monkeypatch):
 class TestDisk:
     def test_a_path_that_cannot_be_written_fails_before_any_work(self, tmp_path, monkeypatch):
         (tmp_path / "file").write_text("")
-        model = QuadratureRidge(n_components=9, checkpoint=tmp_path / "file" / "state")
+        model = QuadratureRidge(
+            "gaussian", alpha=1.0, n_components=9, checkpoint=tmp_path / "file" / "state"
+        )
         with monkeypatch.context() as broken:
             broken.setattr(
                 "quadfeat.solvers.accumulator.Accumulator.add", lambda *_: pytest.fail("work")
@@ -186,8 +191,8 @@ class TestDisk:
     def test_a_full_disk_does_not_stop_a_fit(self, tmp_path, monkeypatch, eager):
         path = tmp_path / "state"
         features = QuadratureFeatures(n_components=9, rule="orf", random_state=0).fit(X)
-        model = QuadratureRidge(features=features)
-        expected = QuadratureRidge(features=features).fit(X, y).coef_
+        model = QuadratureRidge(alpha=1.0, features=features)
+        expected = QuadratureRidge(alpha=1.0, features=features).fit(X, y).coef_
 
         def blocks():
             yield X[:1000], y[:1000]
@@ -300,7 +305,7 @@ class TestIdentity:
     @pytest.mark.parametrize("seed", [0, None, np.random.RandomState(0), np.random.default_rng(0)])
     def test_the_same_work_goes_on(self, tmp_path, eager, seed):
         path = tmp_path / "state"
-        model = QuadratureRidge(n_components=20, random_state=seed)
+        model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, random_state=seed)
         self.leave(path, model, self.blocks())
         fingerprint = read_checkpoint(path)["state"]["features"].fingerprint()
         # Another process has its objects elsewhere in memory.
@@ -317,14 +322,16 @@ class TestIdentity:
         first, second = Ramp(), Ramp()  # of which the second stands for that of another process
         assert repr(first) != repr(second)
         path = tmp_path / "state"
-        seeded = {"n_components": 9, "random_state": 0}
+        seeded = {"n_components": 9, "alpha": 1.0, "random_state": 0}
         self.leave(path, QuadratureRidge(PointwiseNonlinear(first), **seeded), self.blocks())
         model = QuadratureRidge(PointwiseNonlinear(second), checkpoint=path, **seeded)
         model.fit(iter(self.blocks()))
         assert not path.exists()
 
     def test_a_map_that_can_neither_be_kept_nor_drawn_again_is_refused(self, tmp_path):
-        model = QuadratureRidge(PointwiseNonlinear(Ramp()), checkpoint=tmp_path / "state")
+        model = QuadratureRidge(
+            PointwiseNonlinear(Ramp()), alpha=1.0, checkpoint=tmp_path / "state"
+        )
         with pytest.raises(ValueError, match=r"cannot hold this map.*an integer as random_state"):
             model.fit(X, y)
 
@@ -338,7 +345,7 @@ class TestIdentity:
     )
     def test_other_work_is_refused(self, tmp_path, eager, parameters, changes, what):
         path = tmp_path / "state"
-        model = QuadratureRidge(n_components=20, random_state=0)
+        model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, random_state=0)
         self.leave(path, model, self.blocks())
         model.set_params(**parameters)
         with pytest.raises(ValueError, match=rf"another fit, whose {what}"):
@@ -351,7 +358,9 @@ class TestIdentity:
     def test_other_data_are_refused(self, tmp_path, eager, monkeypatch, change, solver, form):
         path = tmp_path / "state"
         features = QuadratureFeatures(n_components=20, rule="orf", random_state=0).fit(X)
-        model = QuadratureRidge(features=features, solver=solver, tol=1e-9, checkpoint=path)
+        model = QuadratureRidge(
+            alpha=1.0, features=features, solver=solver, tol=1e-9, checkpoint=path
+        )
         rows, targets, weights = paired()
         offer = Checkpoint.offer
 
@@ -377,25 +386,51 @@ class TestIdentity:
             (form(rows[1234:]), targets[1234:], weights[1234:]),
         ]
         model.fit(whole)
-        expected = QuadratureRidge(features=features, solver=solver, tol=1e-9).fit(blocks)
+        expected = QuadratureRidge(alpha=1.0, features=features, solver=solver, tol=1e-9).fit(
+            blocks
+        )
         assert_allclose(model.coef_, expected.coef_, rtol=1e-4, atol=1e-4)
 
     def test_other_maps_and_classes_of_models_are_refused(self, tmp_path, eager):
         path = tmp_path / "state"
         features = QuadratureFeatures(n_components=20)
-        model = QuadratureRidge(features=features.fit(X))
+        model = QuadratureRidge(alpha=1.0, features=features.fit(X))
         self.leave(path, model, self.blocks(y=LABELS))
         with pytest.raises(ValueError, match="another fit, whose map is"):
             model.set_params(features=features.fit(X)).fit(iter(self.blocks(y=LABELS)))
         with pytest.raises(ValueError, match="another fit, whose class is 'QuadratureRidge'"):
-            QuadratureRidgeClassifier(checkpoint=path).fit(X, LABELS)
+            QuadratureRidgeClassifier("gaussian", alpha=1.0, checkpoint=path).fit(X, LABELS)
 
     def test_fewer_rows_than_were_done(self, tmp_path, eager):
         path = tmp_path / "state"
-        model = QuadratureRidge(n_components=20, random_state=0)
+        model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, random_state=0)
         self.leave(path, model, self.blocks())
         with pytest.raises(ValueError, match="600 rows, of which an earlier fit had used 1200"):
             model.fit(iter(self.blocks()[:1]))
+
+
+def test_a_kernel_that_was_found_is_not_searched_for_again(tmp_path, eager, monkeypatch):
+    path, rows, targets = tmp_path / "state", X[:300], y[:300]
+    parameters = {"lengthscales": "isotropic", "alpha": 0.1, "n_components": 20, "random_state": 0}
+    expected = QuadratureRidge("gaussian", **parameters).fit(rows, targets)
+    model = QuadratureRidge("gaussian", **parameters, checkpoint=path)
+    with monkeypatch.context() as patch:
+        offer = Checkpoint.offer
+
+        def offer_and_die(self, state):
+            offer(self, state)
+            raise Killed
+
+        patch.setattr(Checkpoint, "offer", offer_and_die)
+        with pytest.raises(Killed):
+            model.fit(rows, targets)
+    assert path.exists()
+    monkeypatch.setattr("quadfeat.models.mapping.choose", None)
+    model.fit(rows, targets)
+    assert_allclose(model.predict(rows), expected.predict(rows), rtol=1e-9)
+    assert_array_equal(model.kernel_.gamma, expected.kernel_.gamma)
+    assert [one.name for one in model.candidates_] == [one.name for one in expected.candidates_]
+    assert not path.exists()
 
 
 def test_classes_that_came_before_the_end_do_not_change_how_blocks_are_cut(
@@ -411,8 +446,8 @@ def test_classes_that_came_before_the_end_do_not_change_how_blocks_are_cut(
     parts = [first, np.setdiff1d(order, first)]
     path = tmp_path / "state"
     stream = [(X[part], LABELS[part]) for part in parts]
-    expected = QuadratureRidgeClassifier(features=features).fit(iter(stream))
-    model = QuadratureRidgeClassifier(features=features, checkpoint=path)
+    expected = QuadratureRidgeClassifier(alpha=1.0, features=features).fit(iter(stream))
+    model = QuadratureRidgeClassifier(alpha=1.0, features=features, checkpoint=path)
     done = 0
     offer = Checkpoint.offer
 
@@ -467,7 +502,7 @@ def blocks():
     for start in range(0, 2560, 256):
         yield X[start : start + 256], np.digitize(y[start : start + 256], [-1, 0, 1])
 
-parameters = dict(n_components=40, random_state=0, checkpoint=path)
+parameters = dict(kernel="gaussian", n_components=40, random_state=0, checkpoint=path)
 if what == "iterator":
     model = QuadratureRidgeClassifier(alpha="gcv", **parameters).fit(blocks())
 elif what == "array":
@@ -604,9 +639,8 @@ class TestWhatIsHashed:
 @pytest.mark.parametrize("seed", [np.random.default_rng, np.random.RandomState])
 def test_conjugate_gradients_that_were_killed_before_the_first_step(tmp_path, seed, monkeypatch):
     def model(**parameters):
-        return QuadratureRidge(
-            n_components=20, rule="orf", solver="cg", tol=1e-6, random_state=seed(0), **parameters
-        )
+        fixed = {"kernel": "gaussian", "alpha": 1.0, "n_components": 20, "rule": "orf"}
+        return QuadratureRidge(**fixed, solver="cg", tol=1e-6, random_state=seed(0), **parameters)
 
     expected = model().fit(X, y).coef_
     path = tmp_path / "state"
@@ -624,7 +658,7 @@ def killed():
 
 def test_other_names_of_columns_are_refused(tmp_path, eager):
     path = tmp_path / "state"
-    model = QuadratureRidge(n_components=9, random_state=0, checkpoint=path)
+    model = QuadratureRidge("gaussian", alpha=1.0, n_components=9, random_state=0, checkpoint=path)
     blocks = [(pd.DataFrame(X[:100], columns=list("abc")), y[:100])] * 2
     with pytest.raises(Killed):
         model.fit(killed_after(blocks, 1))

@@ -52,6 +52,7 @@ def wide_table(n_columns, kind, tmp_path):
         False,
         False,
         False,
+        len(target),
         [],
     )
 

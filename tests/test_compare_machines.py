@@ -11,8 +11,9 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge, RidgeClassifier
 
 from quadfeat import QuadratureFeatures
-from quadfeat.apps.compare import contest, machines
+from quadfeat.apps.compare import machines
 from quadfeat.apps.compare.nystroem import BlockKernel, nystroem
+from quadfeat.apps.compare.scoring import Coding, Prediction
 from quadfeat.kernels import ArcCosine, Gaussian, Matern
 
 
@@ -99,7 +100,7 @@ class TestMachines:
         rng = np.random.default_rng(0)
         y = np.array(["a", "b", "c"])[np.minimum(rng.geometric(0.6, 200) - 1, classes - 1)]
         Z = rng.standard_normal((200, 4)) + (y == "a")[:, None]
-        coding = contest.Coding(scoring, y)
+        coding = Coding(scoring, y)
         fit, features = machine(Z, coding.Y, coding.weights)
         balance = "balanced" if scoring == "balanced-accuracy" else None
         theirs = RidgeClassifier(alpha=fit.alpha, class_weight=balance).fit(features, y)
@@ -107,7 +108,8 @@ class TestMachines:
         expected = right.mean()
         if balance:
             expected = np.mean([right[y == one].mean() for one in np.unique(y)])
-        assert_allclose(coding.score(fit.predict(Z), y), expected)
+        scores = coding.scores(Prediction(fit.predict(Z)), y)
+        assert_allclose(scores[scoring.replace("-", "_")], expected)
 
 
 class TestNystroem:

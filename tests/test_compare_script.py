@@ -4,19 +4,32 @@ import ast
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
+import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
-from quadfeat import QuadratureFeatures, QuadratureRidge
-from quadfeat.apps.compare import snippet
-from quadfeat.apps.compare.contest import LINEAR, NYSTROEM, OURS, RBF_SAMPLER
+from sklearn.metrics import log_loss, roc_auc_score
+from threadpoolctl import threadpool_limits
+
+from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.apps.compare import machines, snippet
+from quadfeat.apps.compare.contest import (
+    HIST,
+    LIGHTGBM,
+    LINEAR,
+    MODEL,
+    NYSTROEM,
+    OURS,
+    RBF_SAMPLER,
+)
 from quadfeat.apps.compare.table import load
 from quadfeat.kernels import ArcCosine, Gaussian, Matern
-from tables import people, save
+from tables import people, run_script, save
 
 # Scripts need what quadfeat itself needs, and pandas to read the table.
 EXTRAS = {"typer", "rich", "matplotlib", "pyarrow", "openpyxl", "dask", "skrub", "jinja2", "pooch"}
@@ -40,18 +53,30 @@ MODELS = [
     (OURS, Gaussian(0.5)),
     (OURS, Matern(1.5, length_scale=2.0)),
     (OURS, ArcCosine(1)),
+    (MODEL, None),
+    (HIST, None),
+    pytest.param(
+        LIGHTGBM,
+        None,
+        marks=pytest.mark.skipif(find_spec("lightgbm") is None, reason="needs lightgbm"),
+    ),
 ]
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Keep threads of boosted trees from waiting for each other on a busy machine."""
+    with threadpool_limits(1):
+        yield
+
+
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(tmp_path):
     """A function that returns what a script defines, and the score it prints."""
 
     def run(script):
-        monkeypatch.chdir(tmp_path)
-        scope = {"__name__": "__main__"}
-        exec(script, scope)
-        return scope, float(capsys.readouterr().out)
+        scope, printed = run_script(tmp_path, script)
+        return scope, float(printed)
 
     return run
 
@@ -99,13 +124,111 @@ class TestScript:
         assert_array_equal(scope["model"].predict(scope["X_test"]), fit.predict(rows))
 
 
+class TestScores:
+    """The script prints the score by which models were ranked."""
+
+    @pytest.mark.parametrize("contestant", [LINEAR, OURS, HIST])
+    @pytest.mark.parametrize("classes", [2, 3])
+    def test_auc(self, tmp_path, run, contestant, classes):
+        table = load(save(blobs(classes), tmp_path / "blobs.csv"), "kind")
+        kernel = Gaussian(0.5) if contestant == OURS else None
+        scope, score = run(snippet.build(table, contestant, kernel, 16, alpha=0.1, scoring="auc"))
+        model, y = scope["model"], scope["y_test"].to_numpy()
+        has = hasattr(model, "predict_proba")
+        values = (model.predict_proba if has else model.decision_function)(scope["X_test"])
+        if classes == 2:
+            expected = roc_auc_score(y == model.classes_[1], values[:, 1] if has else values)
+        else:
+            pairs = zip(model.classes_, values.T, strict=True)
+            expected = np.mean([roc_auc_score(y == one, column) for one, column in pairs])
+        assert_allclose(score, expected)
+
+    def test_log_loss(self, tmp_path, run):
+        table = load(save(blobs(3), tmp_path / "blobs.csv"), "kind")
+        scope, score = run(snippet.build(table, MODEL, None, 0, alpha=np.nan, scoring="log-loss"))
+        probabilities = scope["model"].predict_proba(scope["X_test"])
+        assert_allclose(score, log_loss(scope["y_test"], probabilities))
+        with pytest.raises(ValueError, match="linear has no probabilities"):
+            snippet.build(table, LINEAR, None, 0, alpha=1.0, scoring="log-loss")
+
+    def test_rmse(self, tmp_path, run):
+        frame = blobs(2).assign(kind=lambda table: table["a"] ** 2)
+        table = load(save(frame, tmp_path / "blobs.csv"), "kind")
+        scope, score = run(snippet.build(table, LINEAR, None, 0, alpha=1.0, scoring="rmse"))
+        errors = scope["y_test"] - scope["model"].predict(scope["X_test"])
+        assert_allclose(score, np.sqrt((errors**2).mean()))
+
+
+def blobs(classes, n=150):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, classes, n)
+    frame = pd.DataFrame(rng.standard_normal((n, 2)) + kind[:, None], columns=["a", "b"])
+    return frame.assign(kind=np.array(["x", "y", "z"])[kind])
+
+
+class TestModel:
+    """Our model with no settings: a few lines in memory, blocks for a large file."""
+
+    def test_a_table_of_numbers_takes_five_lines(self, tmp_path, run):
+        table = load(save(blobs(2), tmp_path / "blobs.csv"), "kind")
+        script = snippet.build(table, MODEL, None, 0, alpha=np.nan)
+        lines = [line for line in script.split("\n\n")[1].splitlines() if line[:1] not in " )"]
+        assert len(lines) <= 6  # with the names of columns
+        assert "prepare" not in script
+        scope, score = run(script)
+        model = QuadratureRidgeClassifier(**machines.MODEL_SETTINGS, random_state=0)
+        model.fit(scope["X_train"], scope["y_train"])
+        assert score == model.score(scope["X_test"], scope["y_test"])
+
+    @pytest.mark.parametrize("suffix", ["csv", "parquet"])
+    @pytest.mark.parametrize("kind", ["numbers", "words", "mixed"])
+    def test_a_large_file_is_read_in_blocks(self, tmp_path, monkeypatch, kind, suffix):
+        monkeypatch.setattr(snippet, "LARGE", 100)
+        monkeypatch.setattr(snippet, "ROWS_PER_BLOCK", 64)
+        monkeypatch.chdir(tmp_path)
+        frame, target = (people(200), "buys") if kind == "mixed" else (blobs(2, 200), "kind")
+        if kind == "numbers":
+            frame = frame.assign(kind=frame["a"] ** 2, constant=1.0)
+        table = load(save(frame, tmp_path / f"large.{suffix}"), target)
+        script = snippet.build(table, MODEL, None, 0, alpha=np.nan)
+        assert ("ParquetBlocks(" in script) == (kind == "numbers" and suffix == "parquet")
+        assert "train_test_split" not in script
+        scope, printed = run_script(tmp_path, script)
+        model, blocks = scope["model"], list(scope["blocks"])
+        if "ParquetBlocks(" not in script:
+            assert max(len(rows) for rows, _ in blocks) <= 64
+        join = np.concatenate if kind == "mixed" else pd.concat
+        X, y = join([rows for rows, _ in blocks]), np.concatenate([some for _, some in blocks])
+        assert len(y) == table.n_rows
+        assert printed == f"{model.predict(X[:5])}\n"
+        if kind == "mixed":
+            assert (model.predict(X) == y).mean() > 0.8
+        else:
+            assert X.shape[1] == 2
+            assert model.score(X, y) > 0.7  # of 0.76 that can be had
+
+    def test_small_files_and_archives_are_read_as_a_whole(self, tmp_path, monkeypatch):
+        table = load(save(blobs(2), tmp_path / "blobs.csv"), "kind")
+        assert not snippet.can_stream(table)
+        monkeypatch.setattr(snippet, "LARGE", 100)
+        assert snippet.can_stream(table)
+        frame = blobs(2)
+        np.savez(tmp_path / "a.npz", X=frame[["a", "b"]], y=frame["a"])
+        assert not snippet.can_stream(load(tmp_path / "a.npz", "y"))
+        balanced = snippet.build(
+            table, MODEL, None, 0, alpha=np.nan, scoring="balanced-accuracy"
+        )  # which needs all rows at once
+        assert 'class_weight="balanced"' in balanced
+        assert "Blocks" not in balanced
+
+
 def check_imports(script):
     """Assert that a script imports nothing of ours that is not public."""
     nodes = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.ImportFrom)]
     plain = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Import)]
     assert {name.name for node in plain for name in node.names} <= {"numpy", "pandas"}
     for node in nodes:
-        assert node.module.split(".")[0] in ("sklearn", "quadfeat")
+        assert node.module.split(".")[0] in ("sklearn", "quadfeat", "lightgbm")
         assert "._" not in f".{node.module}"
         if node.module.startswith("quadfeat"):
             assert node.module in ("quadfeat", "quadfeat.kernels")

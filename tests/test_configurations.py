@@ -13,9 +13,12 @@ X = rng.standard_normal((300, 3))
 y = np.sin(X[:, 0]) + X[:, 1]
 LABELS = (y > 0).astype(int)
 
+FIXED = {"kernel": "gaussian", "alpha": 1.0}  # so that nothing is searched for
 OF_MODELS = [
     {"solver": "cg"},
     {"solver": "cg", "tol": 1e-6, "alpha": 0.1},
+    {"alpha": "auto"},
+    {"alpha": "auto", "solver": "cg"},
     {"alpha": "gcv"},
     {"alpha": "loo"},
     {"alpha": "evidence"},
@@ -35,13 +38,19 @@ OF_MODELS = [
     {"n_jobs": 2},
 ]
 MODELS = [
-    Model(**{"n_components": 60, "rule": "orf", "random_state": 0} | parameters)
+    Model(**FIXED | {"n_components": 60, "rule": "orf", "random_state": 0} | parameters)
     for Model in (QuadratureRidge, QuadratureRidgeClassifier)
     for parameters in OF_MODELS
 ]
 MODELS += [
     QuadratureRidgeClassifier(
-        n_components=60, rule="orf", random_state=0, class_weight="balanced", solver=solver
+        "gaussian",
+        alpha=1.0,
+        n_components=60,
+        rule="orf",
+        random_state=0,
+        class_weight="balanced",
+        solver=solver,
     )
     for solver in ("normal", "cg")
 ]
@@ -54,12 +63,12 @@ MAPS = [
 # Checks that may fail: where, and why.
 EXPLAINED = {
     "check_sample_weight_equivalence_on_dense_data": (
-        lambda model: model.alpha in ("gcv", "loo", "evidence"),
+        lambda model: model.alpha in ("auto", "gcv", "loo", "evidence"),
         "the table has 15 rows and copies of them, so that the smallest alpha is chosen, for which "
         "solutions have 6 digits, and the check asks for 7",
     ),
     "check_class_weight_classifiers": (
-        lambda model: model.alpha in ("gcv", "loo", "evidence"),
+        lambda model: model.alpha in ("auto", "gcv", "loo", "evidence"),
         "a row of weight 1000 stands for 1000 rows, of which 999 remain when one is left out, so "
         "that the smallest alpha is chosen, and rows next to others get their class",
     ),
@@ -114,13 +123,13 @@ def test_there_are_enough_configurations():
 )
 def test_methods_that_cannot_serve_are_not_there(parameters, missing):
     for model in (
-        QuadratureRidgeClassifier(n_components=9, **parameters),
-        QuadratureRidgeClassifier(n_components=9, **parameters).fit(X, LABELS),
+        QuadratureRidgeClassifier(**FIXED | {"n_components": 9} | parameters),
+        QuadratureRidgeClassifier(**FIXED | {"n_components": 9} | parameters).fit(X, LABELS),
     ):
         for method in ("partial_fit", "merge", "predict_proba"):
             assert hasattr(model, method) == (method not in missing)
     if "class_weight" not in parameters:
-        regression = QuadratureRidge(n_components=9, **parameters)
+        regression = QuadratureRidge(**FIXED | {"n_components": 9} | parameters)
         for method in ("partial_fit", "merge"):
             assert hasattr(regression, method) == (method not in missing)
 
@@ -139,7 +148,7 @@ class TestChangesBetweenBatches:
     )
     @pytest.mark.parametrize("first", ["partial_fit", "fit"])
     def test_what_concerns_all_rows_is_refused(self, first, change):
-        model = QuadratureRidge(n_components=20, rule="orf", random_state=0)
+        model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, rule="orf", random_state=0)
         getattr(model, first)(X, y)
         before = model.coef_
         model.set_params(**change)
@@ -152,39 +161,41 @@ class TestChangesBetweenBatches:
 
     def test_another_map_is_refused(self):
         maps = [QuadratureFeatures(n_components=20, random_state=s).fit(X) for s in (0, 1)]
-        model = QuadratureRidge(features=maps[0]).partial_fit(X, y)
+        model = QuadratureRidge(alpha=1.0, features=maps[0]).partial_fit(X, y)
         model.set_params(features=maps[1])
         with pytest.raises(ValueError, match=r"features=.* has no effect"):
             model.partial_fit(X, y)
 
     def test_other_weights_of_classes_are_refused(self):
-        model = QuadratureRidgeClassifier(n_components=20, random_state=0)
+        model = QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=20, random_state=0)
         model.partial_fit(X, LABELS).set_params(class_weight={0: 2.0})
         with pytest.raises(ValueError, match=r"class_weight=.* has no effect"):
             model.partial_fit(X, LABELS)
 
     def test_what_concerns_the_solution_takes_effect(self):
         given = {"n_components": 20, "rule": "orf", "random_state": 0, "gram_dtype": "float64"}
-        model = QuadratureRidge(**given).partial_fit(X, y)
+        model = QuadratureRidge("gaussian", alpha=1.0, **given).partial_fit(X, y)
         model.set_params(alpha=3.0, fit_intercept=False, n_jobs=2).partial_fit(X, y)
-        whole = QuadratureRidge(**given, alpha=3.0, fit_intercept=False)
+        whole = QuadratureRidge("gaussian", **given, alpha=3.0, fit_intercept=False)
         whole.fit(np.vstack([X, X]), np.concatenate([y, y]))
         np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-6)
 
     def test_models_of_other_class_weights_are_not_merged(self):
         features = QuadratureFeatures(n_components=9, random_state=0).fit(X)
         left, right = (
-            QuadratureRidgeClassifier(features=features, class_weight=weights).fit(X, LABELS)
+            QuadratureRidgeClassifier(alpha=1.0, features=features, class_weight=weights).fit(
+                X, LABELS
+            )
             for weights in ({0: 1.0, 1: 5.0}, {0: 5.0, 1: 1.0})
         )
         with pytest.raises(ValueError, match=r"class_weight was .* for the rows of this model"):
             left.merge(right)
-        balanced = QuadratureRidgeClassifier(features=features, class_weight="balanced")
+        balanced = QuadratureRidgeClassifier(alpha=1.0, features=features, class_weight="balanced")
         balanced.fit(X, LABELS).set_params(class_weight=left.class_weight)
         with pytest.raises(ValueError, match="class_weight='balanced' needs"):
             left.merge(balanced)
-        declared = QuadratureRidgeClassifier(features=features)
+        declared = QuadratureRidgeClassifier(alpha=1.0, features=features)
         declared.partial_fit(X, LABELS, classes=[0, 1])
-        other = QuadratureRidgeClassifier(features=features).fit(X, LABELS + 1)
+        other = QuadratureRidgeClassifier(alpha=1.0, features=features).fit(X, LABELS + 1)
         with pytest.raises(ValueError, match=r"classes \[2\], which are not among"):
             declared.merge(other)

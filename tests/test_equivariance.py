@@ -14,7 +14,7 @@ from sklearn.base import clone
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.data import checkpoints
 from quadfeat.kernels import Gaussian, Matern
-from quadfeat.solvers.lengthscales import learn
+from quadfeat.learning.lengthscales import learn
 from quadfeat.solvers.summaries import joint_classes
 
 rng = np.random.default_rng(0)
@@ -408,7 +408,12 @@ class TestClasses:
         counts = np.bincount(LABELS)
         each = (N / 3 / counts)[LABELS]
         model = QuadratureRidgeClassifier(
-            n_components=60, rule="orf", lengthscales=lengthscales, random_state=0
+            "gaussian",
+            alpha=1.0,
+            n_components=60,
+            rule="orf",
+            lengthscales=lengthscales,
+            random_state=0,
         )
         balanced = clone(model).set_params(class_weight="balanced")
         by_class = fitted(balanced, X, LABELS, None, tmp_path)

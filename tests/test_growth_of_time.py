@@ -11,7 +11,8 @@ import pytest
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import Gaussian
 from quadfeat.solvers.moments import Moments
-from quadfeat.solvers.posterior import RidgeProblem, choose_alpha
+from quadfeat.solvers.paths import choose_alpha
+from quadfeat.solvers.ridge import RidgeProblem
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((600, 4))
@@ -33,7 +34,7 @@ def exponent(prepare, sizes, repeats=4):
 def test_outputs():
     def prepare(n_outputs):
         Y = rng.standard_normal((600, n_outputs))
-        model = QuadratureRidge(features=FEATURES)
+        model = QuadratureRidge(alpha=1.0, features=FEATURES)
         return lambda: model.fit(X, Y).predict(X[:10])
 
     # Products of all outputs with each other are a matrix; nothing is of a higher order.
@@ -43,7 +44,7 @@ def test_outputs():
 def test_classes():
     def prepare(n_classes):
         rows, y = np.vstack([X, X, X]), np.arange(1800) % n_classes
-        model = QuadratureRidgeClassifier(features=FEATURES)
+        model = QuadratureRidgeClassifier(alpha=1.0, features=FEATURES)
         return lambda: model.fit(rows, y).predict_proba(X[:10])
 
     assert exponent(prepare, [100, 300, 900]) < 3.3
@@ -63,7 +64,7 @@ def test_equations_of_many_outputs():
 def test_columns():
     def prepare(n_columns):
         rows = rng.standard_normal((300, n_columns))
-        model = QuadratureRidge(Gaussian(1 / n_columns), n_components=64, rule="sr33")
+        model = QuadratureRidge(Gaussian(1 / n_columns), alpha=1.0, n_components=64, rule="sr33")
         return lambda: model.fit(rows, rows[:, 0]).predict(rows[:10])
 
     assert exponent(prepare, [1000, 3000, 9000]) < 1.5
@@ -72,7 +73,7 @@ def test_columns():
 def test_blocks():
     def prepare(n_blocks):
         stream = [(X, X[:, 0])] * n_blocks
-        model = QuadratureRidge(features=FEATURES)
+        model = QuadratureRidge(alpha=1.0, features=FEATURES)
         return lambda: model.fit(iter(stream))
 
     assert exponent(prepare, [20, 60, 180]) < 1.3
@@ -80,7 +81,7 @@ def test_blocks():
 
 def test_batches():
     def prepare(n_batches):
-        model = QuadratureRidge(features=FEATURES)
+        model = QuadratureRidge(alpha=1.0, features=FEATURES)
 
         def work():
             for _ in range(n_batches):
@@ -99,7 +100,7 @@ def test_alphas(criterion):
 
     def prepare(n_alphas):
         def left_out(spectral, alphas):
-            return spectral.leave_one_out(alphas, [(Z, X[:, :1], None)])
+            return spectral.left_out(alphas, Z, X[:, :1])
 
         alphas = np.geomspace(1e-3, 1e3, n_alphas)
         return lambda: choose_alpha(RidgeProblem(moments, True), criterion, alphas, left_out)

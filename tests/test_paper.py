@@ -15,7 +15,8 @@ from quadfeat.kernels import ArcCosine, Gaussian
 from quadfeat.rules import SphericalRadial
 
 TRAIN_ROWS = {"powerplant": 8500, "letter": 10000, "usps": 4500}
-ROWS, RUNS = 550, 300
+ROWS = 550
+RUNS = {"powerplant": 300, "letter": 300, "usps": 60}  # errors on usps hardly vary
 
 # Mean and standard deviation of |K - K_hat|_F / |K|_F over 500 runs, SR(3,3) with butterflies,
 # n = 1: published with Munkhoeva et al., "Quadrature-based features for kernel approximation"
@@ -73,9 +74,10 @@ def test_the_published_errors_of_sr33(name, kernel):
         rule=SphericalRadial(origin="signed"),
         n_components=(4 if gaussian else 2) * (d + 1),
     )
-    errors = relative_errors(X, features, RUNS)
+    runs = RUNS[name]
+    errors = relative_errors(X, features, runs)
     mean, deviation = PUBLISHED[name, kernel]
-    combined = np.hypot(errors.std(ddof=1) / np.sqrt(RUNS), deviation / np.sqrt(PUBLISHED_RUNS))
+    combined = np.hypot(errors.std(ddof=1) / np.sqrt(runs), deviation / np.sqrt(PUBLISHED_RUNS))
     assert abs(errors.mean() - mean) <= max(0.15 * mean, 3 * combined)
 
 

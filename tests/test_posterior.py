@@ -1,5 +1,6 @@
 """Ridge regression as a Gaussian process, against scikit-learn, densities and refitting."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -14,8 +15,12 @@ from sklearn.linear_model import Ridge, RidgeCV
 
 from quadfeat import QuadratureRidge
 from quadfeat.kernels import Gaussian
+from quadfeat.solvers.curves import LeftOutCurve
 from quadfeat.solvers.moments import Moments, probe
-from quadfeat.solvers.posterior import RidgeProblem, Spectral, choose_alpha, solve
+from quadfeat.solvers.paths import choose_alpha
+from quadfeat.solvers.posterior import solve
+from quadfeat.solvers.ridge import RidgeProblem
+from quadfeat.solvers.spectral import Spectral
 
 rng = np.random.default_rng(0)
 Z = rng.standard_normal((60, 12)) * np.geomspace(3, 0.01, 12) + 0.5
@@ -43,18 +48,19 @@ def errors(Z, Y, weights=None):
     """Return what goes over the rows once more, in parts."""
 
     def again(spectral, alphas):
-        parts = np.array_split(np.arange(len(Z)), 3)
-        return spectral.leave_one_out(
-            alphas, ((Z[i], Y[i], None if weights is None else weights[i]) for i in parts)
-        )
+        curves = [
+            spectral.left_out(alphas, Z[i], Y[i], None if weights is None else weights[i])
+            for i in np.array_split(np.arange(len(Z)), 3)
+        ]
+        return functools.reduce(LeftOutCurve.merged, curves)
 
     return again
 
 
 def chosen(Z, Y, intercept, criterion, alphas=ALPHAS, weights=None, shift=None):
-    return choose_alpha(
-        problem(Z, Y, intercept, weights, shift), criterion, alphas, errors(Z, Y, weights)
-    )
+    """Choose by a criterion alone, without a guard, unless it leaves out rows."""
+    left_out = errors(Z, Y, weights) if criterion == "loo" else None
+    return choose_alpha(problem(Z, Y, intercept, weights, shift), criterion, alphas, left_out)
 
 
 class TestCoefficients:
@@ -137,17 +143,22 @@ class TestCriteria:
         assert weighted.loo[6] == pytest.approx(total / COUNTS.sum(), rel=1e-7)
 
     @both
-    def test_the_best_of_a_path_is_that_of_scikit_learn(self, intercept):
+    def test_the_path_is_that_of_scikit_learn(self, intercept):
         found = chosen(Z, Y, intercept, "loo")
         ridge = RidgeCV(ALPHAS, fit_intercept=intercept).fit(Z, Y)
-        assert found.alpha == ridge.alpha_
         assert_allclose(found.path.loo.min(), -ridge.best_score_, rtol=1e-8)
-        assert_allclose(found.coefficients, ridge.coef_.T, rtol=1e-7, atol=1e-9)
+        assert found.path.alphas[found.path.loo.argmin()] == ridge.alpha_
+        # Larger alphas may be taken that are as good, and 1 unless others are clearly better.
+        assert found.alpha >= ridge.alpha_
+        near = found.path.loo[found.path.alphas == found.alpha] <= 1.02 * found.path.loo.min()
+        assert near or found.alpha == pytest.approx(1.0)
+        same = Ridge(found.alpha, fit_intercept=intercept).fit(Z, Y)
+        assert_allclose(found.coefficients, same.coef_.T, rtol=1e-7, atol=1e-9)
 
-    @pytest.mark.parametrize("criterion", ["gcv", "evidence", "loo"])
+    @pytest.mark.parametrize("criterion", ["gcv", "evidence"])
     def test_the_best_of_the_path_is_taken(self, criterion):
         found = chosen(Z, Y, True, criterion, ALPHAS[::-1])
-        costs = {"gcv": found.path.gcv, "loo": found.path.loo, "evidence": -found.path.log_evidence}
+        costs = {"gcv": found.path.gcv, "evidence": -found.path.log_evidence}
         assert found.alpha == found.path.alphas[np.argmin(costs[criterion])]
         assert (np.diff(found.path.alphas) > 0).all()
 

@@ -14,9 +14,15 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
 
-def test_the_example_prints_what_the_readme_says():
-    (example, stated) = re.search(r"```python\n(.*?)```\n\nprints `(.*?)`", README, re.S).groups()
-    assert run(example).stdout.strip() == stated
+# A block of Python, and the output that the text behind it states.
+PRINTS = re.compile(r"```python\n((?:(?!```).)*)```\n\nprints `(.*?)`", re.S)
+
+
+def test_examples_print_what_the_readme_says():
+    found = PRINTS.findall(README)
+    assert len(found) >= 2
+    for example, stated in found:
+        assert run(example).stdout.strip() == stated
 
 
 def test_all_examples_run_one_after_the_other():

@@ -402,7 +402,7 @@ class TestRegistering:
 
     def test_functions_are_refused_all_the_same(self, tmp_path):
         with pytest.raises(ValueError, match="and no code"):
-            save(QuadratureRidge(alphas=[lambda: 1]), tmp_path / "model")
+            save(QuadratureRidge("gaussian", alpha=1.0, alphas=[lambda: 1]), tmp_path / "model")
 
     def test_two_classes_of_one_name(self):
         class Gaussian(NewKernel):

@@ -39,8 +39,9 @@ from sklearn.utils.fixes import parse_version
 
 from quadfeat import ParquetBlocks, QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
-from quadfeat.models import calibration
 from quadfeat.solvers import accumulator as summing
+from quadfeat.solvers import calibration
+from quadfeat.solvers.left_out import LeftOut
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((1500, 4))
@@ -61,11 +62,12 @@ MODELS = [QuadratureRidge, QuadratureRidgeClassifier]
 
 
 def ridge(**parameters):
-    return QuadratureRidge(**{"features": FEATURES, "gram_dtype": "float64"} | parameters)
+    parameters = {"features": FEATURES, "gram_dtype": "float64", "alpha": 1.0} | parameters
+    return QuadratureRidge(**parameters)
 
 
 def classifier(**parameters):
-    parameters = {"features": FEATURES, "gram_dtype": "float64"} | parameters
+    parameters = {"features": FEATURES, "gram_dtype": "float64", "alpha": 1.0} | parameters
     return QuadratureRidgeClassifier(**parameters)
 
 
@@ -161,13 +163,13 @@ class TestCoefficients:
     def test_weights_are_as_good_as_copies(self, gram_dtype):
         counts = np.random.default_rng(1).integers(0, 3, 600)
         copies = np.repeat(np.arange(600), counts)
-        parameters = {"n_components": 60, "random_state": 0, "gram_dtype": gram_dtype}
-        model = QuadratureRidge(lengthscales="isotropic", **parameters)
+        parameters = {"n_components": 60, "random_state": 0, "gram_dtype": gram_dtype, "alpha": 1.0}
+        model = QuadratureRidge("gaussian", **parameters)
         weighted = model.fit(X[:600], y[:600], sample_weight=counts).predict(X)
         copied = clone(model).fit(X[copies], y[copies]).predict(X)
         scale = 1e-9 if gram_dtype == "float64" else 1e-5
         assert_allclose(weighted, copied, atol=scale * 100)
-        model = QuadratureRidgeClassifier(class_weight="balanced", **parameters)
+        model = QuadratureRidgeClassifier("gaussian", class_weight="balanced", **parameters)
         weighted = model.fit(X[:600], LABELS[:600], sample_weight=counts).predict_proba(X)
         copied = clone(model).fit(X[copies], LABELS[copies]).predict_proba(X)
         assert_allclose(weighted, copied, atol=scale * 100)
@@ -400,7 +402,12 @@ class TestBatches:
     def test_a_map_that_does_not_depend_on_the_data_needs_not_be_given(self):
         def model():
             return QuadratureRidge(
-                Gaussian(0.2), rule="rff", n_components=50, random_state=0, gram_dtype="float64"
+                Gaussian(0.2),
+                alpha=1.0,
+                rule="rff",
+                n_components=50,
+                random_state=0,
+                gram_dtype="float64",
             )
 
         batched = model()
@@ -411,7 +418,11 @@ class TestBatches:
     @pytest.mark.parametrize(
         ("change", "error", "message"),
         [
-            ({"features": None, "n_components": 80}, ValueError, "maps of the two models are diff"),
+            (
+                {"features": None, "kernel": "gaussian", "n_components": 80},
+                ValueError,
+                "maps of the two models are diff",
+            ),
             ({"solver": "cg"}, ValueError, "the other model was fitted with solver='cg'"),
         ],
     )
@@ -431,7 +442,7 @@ class TestBatches:
             ridge().merge(model)
         with pytest.raises(ValueError, match="1 targets cannot be added to those of 80 and 3"):
             model.merge(ridge().fit(X, Y))
-        missing(ridge(alpha="loo").fit(X, y), "merge", "alpha='loo' .* use alpha='gcv'")
+        missing(ridge(alpha="loo").fit(X, y), "merge", "alpha='loo' .* use alpha='auto'")
         missing(ridge(solver="cg").fit(X, y), "merge", "solver='cg' .* use solver='normal'")
         with pytest.raises(ValueError, match=r"this model was fitted with solver='cg'"):
             ridge(solver="cg").fit(X, y).set_params(solver="auto").merge(model)
@@ -441,7 +452,7 @@ class TestBatches:
             classifier().fit(X, LABELS).merge(balanced)
 
     def test_what_batches_cannot_do(self):
-        missing(ridge(alpha="loo"), "partial_fit", "alpha='loo' .* use alpha='gcv'")
+        missing(ridge(alpha="loo"), "partial_fit", "alpha='loo' .* use alpha='auto'")
         missing(ridge(solver="cg"), "partial_fit", "solver='cg' .* use solver='normal'")
         missing(classifier(class_weight="balanced"), "partial_fit", "class_weight='balanced' needs")
         with pytest.raises(ValueError, match="was fitted with solver='cg'"):
@@ -486,7 +497,9 @@ class TestInputs:
         )
         _, deviation = dense.predict(sparse.csr_array(thin), return_std=True)
         assert_allclose(deviation, dense.predict(thin, return_std=True)[1], rtol=1e-8)
-        learning = QuadratureRidge(n_components=40, lengthscales="isotropic", random_state=0)
+        learning = QuadratureRidge(
+            "gaussian", alpha=1.0, n_components=40, lengthscales="isotropic", random_state=0
+        )
         assert_allclose(
             clone(learning).fit(sparse.csr_array(thin[:300]), y[:300]).predict(thin),
             learning.fit(thin[:300], y[:300]).predict(thin),
@@ -540,7 +553,7 @@ class TestInputs:
         stream = blocks(X, y)
         alpha = model.fit(X, y).alpha_
         assert model.fit(stream).alpha_ == pytest.approx(alpha)
-        with pytest.raises(ValueError, match=r"alpha='loo' .* only once: use alpha='gcv'"):
+        with pytest.raises(ValueError, match=r"alpha='loo' .* only once: use alpha='auto'"):
             model.fit(OneShot(stream))
         with pytest.raises(ValueError, match=r"solver='cg' .* only once: use solver='normal'"):
             ridge(solver="cg").fit(OneShot(stream))
@@ -594,7 +607,7 @@ class TestInputs:
         assert max(len(block[0]) for block in stream) == 130
         expected = ridge(alpha="loo").fit(rows, Y[:, :2], WEIGHTS)
         model = ridge(alpha="loo").fit(stream)
-        assert_allclose(model.predict(rows), expected.predict(rows), rtol=1e-4)
+        assert_allclose(model.predict(rows), expected.predict(rows), rtol=1e-4, atol=1e-5)
         assert model.alpha_ == pytest.approx(expected.alpha_, rel=1e-6)
         assert model.feature_names_in_.tolist() == list("abcd")
         stream = ParquetBlocks(tmp_path / "0.parquet", "label", columns=list("abcd"))
@@ -715,11 +728,13 @@ class TestBehaviour:
         assert model.alpha_ == 1.0
 
     def test_grid_search(self):
-        model = QuadratureRidge(Gaussian(), rule="orf", n_components=60, random_state=0)
+        model = QuadratureRidge(Gaussian(), alpha=1.0, rule="orf", n_components=60, random_state=0)
         grid = {"alpha": [1e-2, 1e4], "kernel__gamma": [1e-6, 0.2]}
         search = GridSearchCV(model, grid, cv=3).fit(X, y)
         assert search.best_params_ == {"alpha": 1e-2, "kernel__gamma": 0.2}
-        labels = QuadratureRidgeClassifier(Gaussian(0.2), n_components=60, random_state=0)
+        labels = QuadratureRidgeClassifier(
+            Gaussian(0.2), alpha=1.0, n_components=60, random_state=0
+        )
         labels.set_params(rule="orf")
         grid = {"alpha": [1.0, "gcv"], "class_weight": [None, "balanced"]}
         search = GridSearchCV(labels, grid, cv=3, scoring="neg_log_loss").fit(X, NAMES)
@@ -744,20 +759,20 @@ class TestBehaviour:
         targets = np.sin(3 * rows[:, 0]) + 0.05 * rng.standard_normal(600)
         parameters = {"n_components": 100, "random_state": 0, "alpha": "evidence"}
         scores = {
-            lengthscales: QuadratureRidge(lengthscales=lengthscales, **parameters)
+            lengthscales: QuadratureRidge("gaussian", lengthscales=lengthscales, **parameters)
             .fit(rows[:400], targets[:400])
             .score(rows[400:], targets[400:])
             for lengthscales in (None, "ard")
         }
         assert scores["ard"] > 0.98 > scores[None] + 0.2
         # Rows count by what they are, not by where they are.
-        model = QuadratureRidge(lengthscales="ard", **parameters)
+        model = QuadratureRidge("gaussian", lengthscales="ard", **parameters)
         gamma = model.fit(rows[:200], targets[:200]).features_.kernel_.gamma
         order = rng.permutation(200)
         again = clone(model).fit(rows[order], targets[order]).features_.kernel_.gamma
         assert_allclose(again, gamma, rtol=1e-3)
-        with pytest.raises(ValueError, match="has no scale that could be learnt"):
-            QuadratureRidge("arccos1", lengthscales="ard").fit(rows, targets)
+        with pytest.raises(ValueError, match="has no scale that could be learned"):
+            QuadratureRidge("arccos1", alpha=1.0, lengthscales="ard").fit(rows, targets)
 
 
 class TestConjugateGradients:
@@ -830,6 +845,12 @@ class TestConjugateGradients:
             assert_allclose(model.predict(X), value, atol=1e-12)
 
 
+def at_temperature(decisions, temperature):
+    """Return probabilities without biases."""
+    n_classes = max(2, decisions.shape[1])
+    return calibration.Calibration(temperature, np.zeros(n_classes)).probabilities(decisions)
+
+
 class TestProbabilities:
     X, labels = make_classification(
         6000, 8, n_informative=4, n_classes=3, flip_y=0.1, random_state=0
@@ -837,7 +858,7 @@ class TestProbabilities:
 
     def model(self, **parameters):
         return QuadratureRidgeClassifier(
-            **{"n_components": 150, "random_state": 0, "alpha": 0.1} | parameters
+            "gaussian", **{"n_components": 150, "random_state": 0, "alpha": 0.1} | parameters
         )
 
     @pytest.mark.parametrize("n_classes", [2, 3])
@@ -852,11 +873,11 @@ class TestProbabilities:
         assert_array_equal(model.classes_[given.argmax(axis=1)], model.predict(self.X[test]))
         decisions = model.decision_function(self.X[test]).reshape(3000, -1)
         losses = {
-            T: log_loss(labels[test], calibration.probabilities(decisions, T))
+            T: log_loss(labels[test], at_temperature(decisions, T))
             for T in np.geomspace(0.01, 10, 301)
         }
         found = log_loss(labels[test], given)
-        plain = log_loss(labels[test], calibration.probabilities(decisions, 1.0))
+        plain = log_loss(labels[test], at_temperature(decisions, 1.0))
         assert found < plain - 0.01
         assert found < min(losses.values()) + 0.01
 
@@ -867,7 +888,7 @@ class TestProbabilities:
         found = model._solution.posterior
         targets = model.targets().final(labels, model._solution.summary)
         amounts = np.where(labels == 0, 3.0, np.where(labels == 1, 0.4, 1.0))
-        left_out = calibration.left_out_decisions(found, Z[:60], targets, amounts)
+        left_out = targets - LeftOut.of(found, Z[:60], targets, amounts).errors
         for row in range(60):
             others = np.delete(np.arange(60), row)
             refitted = clone(model).set_params(features=FEATURES).fit(X[others], labels[others])
@@ -884,25 +905,59 @@ class TestProbabilities:
         rng = np.random.default_rng(0)
         decisions = rng.standard_normal((500, 4))
         weights = rng.uniform(0, 2, 500)
-        truth = np.array([rng.choice(4, p=p) for p in calibration.probabilities(decisions, 0.5)])
+        truth = np.array([rng.choice(4, p=p) for p in at_temperature(decisions, 0.5)])
         found = calibration.best_temperature(decisions, truth, weights)
+        # Platt's targets: a row may be of another class with the probability 1 / (n_rows + 2).
+        doubt = 1.0 / (weights.sum() + 2.0)
+        targets = np.full((500, 4), doubt / 3.0)
+        targets[np.arange(500), truth] = 1.0 - doubt
 
         def cost(T):
-            p = calibration.probabilities(decisions, T)
-            return -weights @ np.log(p[np.arange(500), truth])
+            return -weights @ (targets * np.log(at_temperature(decisions, T))).sum(axis=1)
 
         assert cost(found) <= min(cost(T) for T in np.geomspace(0.1, 10, 400)) + 1e-6
         assert found == pytest.approx(0.5, rel=0.2)
 
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    @pytest.mark.parametrize("n_rows", [30, 3000])
+    @pytest.mark.parametrize("size", [1e-2, 1.0, 30.0])
+    def test_decisions_that_are_all_right(self, n_rows, n_classes, size):
+        """The temperature is that of one doubtful row more, in Platt's smoothed targets."""
+        labels = np.arange(n_rows) % n_classes
+        decisions = size * np.where(np.eye(n_classes)[labels] > 0, 1.0, -1.0)
+        decisions = decisions[:, 1:] if n_classes == 2 else decisions
+        weights = np.ones(n_rows)
+        temperature = calibration.best_temperature(decisions, labels, weights)
+        # All decisions are equally far apart, so that probabilities are the targets.
+        odds = (n_rows + 1.0) * (n_classes - 1)
+        assert temperature == pytest.approx(2.0 * size / np.log(odds), rel=1e-3)
+        amounts = np.bincount(labels).astype(float)
+        found = calibration.best_calibration(decisions, labels, weights, amounts)
+        p = found.probabilities(decisions)
+        assert_allclose(p[np.arange(n_rows), labels], 1.0 - 1.0 / (n_rows + 2.0), rtol=1e-4)
+        assert (p > 1e-2 / n_rows).all()
+
+    def test_classes_that_are_far_apart(self):
+        rng = np.random.default_rng(0)
+        labels = np.arange(60) % 2
+        rows = rng.standard_normal((60, 2)) + 20.0 * labels[:, None]
+        model = self.model(alpha="auto").fit(rows, labels)
+        p = model.predict_proba(rows)
+        assert model.score(rows, labels) == 1.0
+        assert np.isfinite(model.temperature_)
+        assert p.max() < 0.9999
+        assert p.max(axis=1).min() > 0.9
+
     def test_the_order_of_rows_does_not_matter(self, monkeypatch):
-        monkeypatch.setattr("quadfeat.solvers.summaries.CALIBRATION_ROWS", (200, 200))
+        monkeypatch.setattr("quadfeat.solvers.summaries.KEPT_ROWS", (200, 200))
         order = np.random.default_rng(0).permutation(6000)
         model = self.model(features=None).fit(self.X, self.labels)
         again = clone(model).fit(self.X[order], self.labels[order])
         assert len(again._solution.summary.rows.keys) == 200
         assert again.temperature_ == pytest.approx(model.temperature_, rel=1e-3)
         stream = blocks(self.X, self.labels, size=900)
-        batched = self.model(features=model.features_).set_params(n_components=1024).fit(stream)
+        batched = self.model(features=model.features_)
+        batched.set_params(kernel="auto", n_components=1024).fit(stream)
         assert batched.temperature_ == pytest.approx(model.temperature_, rel=1e-3)
 
     @pytest.mark.parametrize("make", [NAMES_OF.__getitem__, np.int8, np.float64, np.bool_])
@@ -916,7 +971,7 @@ class TestProbabilities:
     def test_digits(self):
         X, y = load_digits(return_X_y=True)
         X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-        model = QuadratureRidgeClassifier(n_components=600, alpha="gcv", random_state=0)
+        model = QuadratureRidgeClassifier("gaussian", n_components=600, alpha="gcv", random_state=0)
         model.fit(X_train, y_train)
         assert model.score(X_test, y_test) > 0.97
         assert log_loss(y_test, model.predict_proba(X_test)) < 0.15
@@ -1023,7 +1078,11 @@ class TestBadInput:
             ({"alpha": [1, [2]]}, TypeError, r"alpha=\[1, \[2\]\] is not valid"),
             ({"alpha": ["a"]}, TypeError, r"alpha=\['a'\] is not valid"),
             ({"alpha": [[1.0]]}, ValueError, r"alpha=\[\[1.0\]\] is not valid"),
-            ({"alphas": [1.0]}, ValueError, r"alphas=\[1.0\] has nothing to act on, .*alpha=1.0"),
+            (
+                {"alpha": 1.0, "alphas": [1.0]},
+                ValueError,
+                r"alphas=\[1.0\] has nothing to act on, .*alpha=1.0",
+            ),
             ({"alpha": "gcv", "alphas": [-1.0]}, ValueError, r"alphas=\[-1.0\] is not valid"),
             ({"alpha": "gcv", "alphas": 3}, ValueError, "alphas=3 is not valid"),
             ({"lengthscales": "all"}, ValueError, "lengthscales='all' is not known"),
@@ -1045,7 +1104,11 @@ class TestBadInput:
         ],
         ids=str,
     )
-    def test_parameters_are_named_with_their_value(self, Model, parameters, error, message):
+    def test_parameters_are_named_with_their_value(
+        self, Model, parameters, error, message, monkeypatch
+    ):
+        # Before a search for a kernel, which would be lost.
+        monkeypatch.setattr("quadfeat.models.mapping.choose", None)
         model = Model(**{"n_components": 20} | parameters)
         if "features" in parameters and "n_components" not in parameters:
             model.set_params(n_components=1024)
@@ -1087,7 +1150,7 @@ class TestBadInput:
     @pytest.mark.parametrize("Model", MODELS)
     @pytest.mark.parametrize("solver", ["normal", "cg"])
     def test_tables(self, Model, solver):
-        model = Model(n_components=20, random_state=0, solver=solver)
+        model = Model("gaussian", alpha=1.0, n_components=20, random_state=0, solver=solver)
         for bad in (np.nan, np.inf):
             poisoned = X.copy()
             poisoned[1234, 2] = bad
@@ -1129,7 +1192,7 @@ class TestBadInput:
 
     def test_objects_and_other_dtypes(self):
         counts = np.random.default_rng(0).integers(0, 2, (200, 4))
-        model = QuadratureRidge(n_components=20, random_state=0)
+        model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, random_state=0)
         expected = model.fit(counts.astype(float), y[:200]).predict(counts.astype(float))
         for dtype in (object, np.int8, bool, np.float16):
             given = model.fit(counts.astype(dtype), y[:200].astype(object)).predict(counts)
@@ -1137,33 +1200,39 @@ class TestBadInput:
 
     def test_one_row_and_one_column(self):
         for alpha in (1.0, "evidence"):
-            model = QuadratureRidge(n_components=20, alpha=alpha).fit(X[:1], y[:1])
+            model = QuadratureRidge("gaussian", n_components=20, alpha=alpha).fit(X[:1], y[:1])
             assert_allclose(model.predict(X[:3]), y[0], rtol=1e-12)
             with pytest.raises(ValueError, match=r"all targets in y are equal.*Give rows with"):
                 model.predict(X[:3], return_std=True)
         for alpha in ("gcv", "loo"):
             with pytest.raises(ValueError, match=f"alpha='{alpha}' cannot tell.* 1 sample"):
-                QuadratureRidge(n_components=20, alpha=alpha).fit(X[:1], y[:1])
-        model = QuadratureRidge(n_components=40, rule="orf", alpha=0.01, random_state=0)
+                QuadratureRidge("gaussian", n_components=20, alpha=alpha).fit(X[:1], y[:1])
+        model = QuadratureRidge("gaussian", n_components=40, rule="orf", alpha=0.01, random_state=0)
         assert model.fit(X[:, :1], np.sin(2 * X[:, 0])).score(X[:, :1], np.sin(2 * X[:, 0])) > 0.99
 
     @pytest.mark.parametrize("solver", ["normal", "cg"])
     def test_zero_rows(self, solver):
         for kernel in ("gaussian", ArcCosine(1)):
-            model = QuadratureRidge(kernel, n_components=20, solver=solver, random_state=0)
+            model = QuadratureRidge(
+                kernel, alpha=1.0, n_components=20, solver=solver, random_state=0
+            )
             model.fit(np.zeros((30, 4)), y[:30])
             assert_allclose(model.predict(np.zeros((2, 4))), y[:30].mean(), rtol=1e-6)
 
     @pytest.mark.parametrize("unit", [1e-30, 1e30, 1e150])
     @pytest.mark.parametrize("solver", ["normal", "cg"])
     def test_huge_and_tiny_rows(self, unit, solver):
-        model = QuadratureRidge(rule="orf", n_components=60, random_state=0, solver=solver)
+        model = QuadratureRidge(
+            "gaussian", alpha=1.0, rule="orf", n_components=60, random_state=0, solver=solver
+        )
         expected = model.fit(X, y).predict(X)
         assert_allclose(model.fit(X * unit, y).predict(X * unit), expected, rtol=1e-3)
 
     def test_features_whose_squares_are_beyond_the_range(self):
         with pytest.raises(ValueError, match=r"squares of the features.*gram_dtype='float64'"):
-            QuadratureRidge(ArcCosine(2), n_components=20, random_state=0).fit(X * 1e12, y)
+            QuadratureRidge(ArcCosine(2), alpha=1.0, n_components=20, random_state=0).fit(
+                X * 1e12, y
+            )
         model = QuadratureRidge(
             ArcCosine(2), n_components=20, random_state=0, gram_dtype="float64", alpha=1e40
         )
@@ -1172,8 +1241,8 @@ class TestBadInput:
 
 @parametrize_with_checks(
     [
-        QuadratureRidge(n_components=200, rule="orf"),
-        QuadratureRidgeClassifier(n_components=200, rule="orf"),
+        QuadratureRidge("gaussian", alpha=1.0, n_components=200, rule="orf"),
+        QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=200, rule="orf"),
     ]
 )
 def test_every_check_of_scikit_learn(estimator, check):
@@ -1189,7 +1258,8 @@ def test_the_check_that_needs_another_process():
     script = """
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
-for model in (QuadratureRidge(n_components=200), QuadratureRidgeClassifier(n_components=200)):
+parameters = dict(kernel="gaussian", alpha=1.0, n_components=200)
+for model in (QuadratureRidge(**parameters), QuadratureRidgeClassifier(**parameters)):
     for estimator, check in estimator_checks_generator(model):
         if "array_api" in check.func.__name__:
             check(estimator)
@@ -1266,7 +1336,7 @@ class TestWhatBelongsTogether:
 
     def test_other_classes_in_a_later_batch_are_refused(self):
         labels = (y > 0).astype(int)
-        model = QuadratureRidgeClassifier(n_components=8, random_state=0)
+        model = QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=8, random_state=0)
         model.partial_fit(X, labels, classes=[0, 1])
         model.partial_fit(X, labels, classes=[1, 0])
         with pytest.raises(ValueError, match=r"classes=\[0, 1, 2\] are not those of earlier"):
@@ -1275,7 +1345,9 @@ class TestWhatBelongsTogether:
     def test_labels_that_no_float_tells_apart_are_calibrated_alike(self):
         labels = (X[:, 0] + X[:, 1] > 0).astype(np.int64)
         plain, large = (
-            QuadratureRidgeClassifier(n_components=50, random_state=0).fit(X, labels + offset)
+            QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=50, random_state=0).fit(
+                X, labels + offset
+            )
             for offset in (0, 2**53)
         )
         assert large.classes_.tolist() == [2**53, 2**53 + 1]

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
 from quadfeat import QuadratureFeatures
-from quadfeat.data.sampling import RangedSample, RowSample, row_keys
+from quadfeat.data.sampling import LOW_BITS, Ends, RowSample, row_keys, unit_free_keys
 from quadfeat.kernels import Gaussian, Spread
 
 rng = np.random.default_rng(0)
@@ -232,32 +232,126 @@ class TestSpread:
         assert reduce(Spread.merged, spreads).deviation == pytest.approx(whole, rel=1e-12)
 
 
-class TestRangedSample:
-    @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+class TestEnds:
+    @pytest.mark.parametrize("form", [np.array, sparse.csr_array, sparse.csr_matrix])
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_ranges_are_those_of_all_rows_with_weight(self, form, weighted):
+    def test_ends_are_those_of_all_rows_with_weight(self, form, weighted):
         table = np.where(rng.random((700, 4)) < 0.3, rng.standard_normal((700, 4)), 0.0) * 5
         table[:, 3] = 2.5
         weights = np.where(np.arange(700) % 3, 1.0, 0.0) if weighted else None
         present = table if weights is None else table[weights > 0]
-        expected = np.ptp(present, axis=0)
-        whole = RangedSample.empty(4, 10)
-        halves = [RangedSample.empty(4, 10), RangedSample.empty(4, 10)]
-        for number, part in enumerate(np.array_split(np.arange(700), 6)):
-            rows = form(table[part]), None if weights is None else weights[part]
-            whole = whole.extended(*rows)
-            halves[number % 2] = halves[number % 2].extended(*rows)
-        for found in (whole, halves[0].merged(halves[1])):
-            assert_allclose(found.ranges, expected, rtol=1e-15)
-            assert_array_equal(found.sample.rows, RowSample.of(table, 10, weights).rows)
+        parts = [
+            Ends.of(form(table[part]), None if weights is None else weights[part])
+            for part in np.array_split(np.arange(700), 6)
+        ]
+        for found in (Ends.of(form(table), weights), reduce(Ends.merged, parts)):
+            assert_array_equal(found.lowest, present.min(axis=0))
+            assert_array_equal(found.highest, present.max(axis=0))
+            assert_array_equal(found.ranges, np.ptp(present, axis=0))
 
-    def test_no_rows_and_ends_of_the_range_of_numbers(self):
-        empty = RangedSample.empty(2, 10)
-        assert_array_equal(empty.ranges, 0.0)
-        assert_array_equal(empty.extended(np.ones((3, 2)), np.zeros(3)).ranges, 0.0)
-        far = empty.extended(np.array([[-1.5e308, 1.0], [1.5e308, 1.0]]))
-        assert np.isfinite(far.ranges).all()
-        assert far.ranges[0] > 1e308
+    @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+    def test_a_part_may_have_no_rows(self, form):
+        table = rng.standard_normal((5, 2))
+        nothing = Ends.of(form(table), np.zeros(5))
+        assert_array_equal(nothing.ranges, 0.0)
+        assert_array_equal(Ends.of(form(table)[:0]).ranges, 0.0)
+        whole = Ends.of(form(table))
+        for merged in (nothing.merged(whole), whole.merged(nothing)):
+            assert_array_equal(merged.lowest, table.min(axis=0))
+            assert_array_equal(merged.highest, table.max(axis=0))
+
+    def test_ranges_beyond_the_largest_number(self):
+        far = Ends.of(np.array([[-1.5e308, 1.0], [1.5e308, 1.0]]))
+        assert_array_equal(far.ranges, [np.finfo(float).max, 0.0])
+
+
+def keys_of(table):
+    ends = Ends.of(table)
+    return unit_free_keys(table, ends.lowest, ends.ranges)
+
+
+def high_bits(keys):
+    return keys & ~LOW_BITS
+
+
+class TestUnitFreeKeys:
+    @pytest.mark.parametrize("seed", range(3))
+    def test_units_and_shifts_do_not_matter(self, seed):
+        rng = np.random.default_rng(seed)
+        table = rng.standard_normal((5000, 4))
+        table[:, 3] = rng.integers(0, 5, 5000)
+        factors, shifts = np.array([1e-9, 0.3, 1e12, 7.0]), np.array([0.0, 1e3, 1e9, -2.0])
+        here, there = keys_of(table), keys_of(table * factors + shifts)
+        # Rounding moves a row to the next place with a probability of about
+        # 2**20 * 2**-53 * 1e3 / 0.3 for each column: it is not expected in 5000 rows.
+        assert_array_equal(high_bits(here), high_bits(there))
+        assert (here != there).any()  # the low bits are those of the numbers
+        first, second = np.argsort(here)[:500], np.argsort(there)[:500]
+        assert_array_equal(first, second)
+
+    @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
+    def test_sparse_rows_are_dense_rows(self, form):
+        table = rng.standard_normal((300, 20)) * (rng.random((300, 20)) < 0.2)
+        table[:5] = 0.0
+        table[:, 7] = np.abs(table[:, 7]) + 1.0  # zeros are outside of this column
+        table[:, 8] = 0.0
+        assert_array_equal(keys_of(form(table)), keys_of(table))
+        stored = form(table)
+        stored.data[:3] = 0.0  # zeros that are stored
+        assert_array_equal(keys_of(stored), keys_of(stored.toarray()))
+
+    def test_copies_have_equal_keys_and_near_copies_do_not(self):
+        table = rng.standard_normal((1000, 3))
+        near = table.copy()
+        near[:, 1] = np.nextafter(near[:, 1], np.inf)
+        keys = keys_of(np.vstack([table, table, near])).reshape(3, 1000)
+        assert_array_equal(keys[0], keys[1])
+        assert (keys[0] != keys[2]).all()
+        # They are the same row in the high bits, except at the border of two places.
+        assert np.mean(high_bits(keys[0]) == high_bits(keys[2])) > 0.99
+
+    def test_there_is_one_zero_only(self):
+        keys = keys_of(np.array([[0.0, 1.0], [-0.0, 1.0], [3.0, 2.0]]))
+        assert keys[0] == keys[1] != keys[2]
+
+    def test_batches_do_not_matter(self, monkeypatch):
+        table = rng.standard_normal((1000, 3))
+        whole = keys_of(table)
+        monkeypatch.setattr("quadfeat.data.sampling.ENTRIES_PER_BATCH", 100)
+        assert_array_equal(keys_of(table), whole)
+        assert_array_equal(keys_of(table[:0]), whole[:0])
+
+    @pytest.mark.parametrize("constant", [0.0, 0.1, -1e300, 5e-324])
+    def test_constant_columns_tell_nothing(self, constant):
+        table = rng.standard_normal((1000, 3))
+        wide = np.column_stack([table, np.full(1000, constant)])
+        assert_array_equal(high_bits(keys_of(wide)), high_bits(keys_of(table)))
+        assert len(np.unique(keys_of(wide))) == 1000
+
+    @pytest.mark.parametrize("unit", [5e-324, 1e-300, 1e300, 1.7e308])
+    @pytest.mark.filterwarnings("error")
+    def test_huge_and_tiny_ranges(self, unit):
+        table = rng.uniform(-1.0, 1.0, (1000, 2))
+        table[:2] = [[-1.0, -1.0], [1.0, 1.0]]
+        table[:, 0] *= unit
+        for keys in (keys_of(table), keys_of(sparse.csr_array(table))):
+            assert len(np.unique(keys)) == 1000
+            assert stats.kstest(keys.astype(float) / 2.0**64, "uniform").pvalue > 1e-4
+
+    @pytest.mark.parametrize(
+        "table",
+        [
+            np.arange(20_000.0)[:, None],
+            np.stack(np.meshgrid(np.arange(150.0), np.arange(150.0)), axis=-1).reshape(-1, 2),
+            (np.arange(2**14)[:, None] >> np.arange(14) & 1).astype(float),
+            rng.standard_normal((20_000, 3)) * 1e-300,
+        ],
+        ids=["integers", "grid", "bits", "tiny"],
+    )
+    def test_keys_are_uniform_and_distinct(self, table):
+        keys = keys_of(table)
+        assert len(np.unique(keys)) == len(table)
+        assert stats.kstest(keys.astype(float) / 2.0**64, "uniform").pvalue > 1e-4
 
 
 class TestFitWithWeights:

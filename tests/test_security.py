@@ -69,7 +69,9 @@ def test_no_function_unpickles_a_file():
 
 class TestPaths:
     def test_a_saved_model_names_none(self, tmp_path):
-        model = QuadratureRidge(n_components=9, checkpoint=tmp_path / "here").fit(X, y)
+        model = QuadratureRidge(
+            "gaussian", alpha=1.0, n_components=9, checkpoint=tmp_path / "here"
+        ).fit(X, y)
         save(model, tmp_path / "model")
         assert b"here" not in (tmp_path / "model").read_bytes()
         assert load(tmp_path / "model").checkpoint is None
@@ -97,14 +99,14 @@ class TestPaths:
 
     def test_a_file_that_is_model_and_pickle_is_neither(self, tmp_path):
         """A pickle in front of an archive, which programs for archives skip."""
-        save(QuadratureRidge(n_components=9), tmp_path / "model")
+        save(QuadratureRidge("gaussian", alpha=1.0, n_components=9), tmp_path / "model")
         content = (tmp_path / "model").read_bytes()
         path, trace = tmp_path / "both", tmp_path / "trace"
         for writer in (pickle.dumps, _joblib_bytes):
             path.write_bytes(signed(writer(Bomb(trace)) + content))
             with pytest.raises(ValueError, match="there are other bytes before"):
                 load(path)
-            model = QuadratureRidge(n_components=9, checkpoint=path)
+            model = QuadratureRidge("gaussian", alpha=1.0, n_components=9, checkpoint=path)
             with pytest.raises(ValueError, match=r"checkpoint='.*both' cannot be loaded"):
                 model.fit(X, y)
             with pytest.raises(ValueError, match=r"checkpoint='.*both' cannot be loaded"):
@@ -117,7 +119,7 @@ class TestPaths:
         assert not trace.exists()
 
     def test_bytes_between_and_behind_members_are_refused(self, tmp_path):
-        save(QuadratureRidge(n_components=9), tmp_path / "model")
+        save(QuadratureRidge("gaussian", alpha=1.0, n_components=9), tmp_path / "model")
         content = (tmp_path / "model").read_bytes()
         directory = content.index(b"PK\x01\x02")
         shifted = content[:directory] + b"#!" + content[directory:]

@@ -43,14 +43,16 @@ def fitted_map(**parameters):
 OWN_MAP = {"kernel": Gaussian(0.1), "rule": "sr33", "n_components": 63, "random_state": 0}
 
 
+def with_defaults(parameters):
+    return {"alpha": 1.0} | ({} if "features" in parameters else OWN_MAP) | parameters
+
+
 def regressor(**parameters):
-    return QuadratureRidge(**(parameters if "features" in parameters else OWN_MAP | parameters))
+    return QuadratureRidge(**with_defaults(parameters))
 
 
 def classifier(**parameters):
-    return QuadratureRidgeClassifier(
-        **(parameters if "features" in parameters else OWN_MAP | parameters)
-    )
+    return QuadratureRidgeClassifier(**with_defaults(parameters))
 
 
 def read_only(array):
@@ -277,6 +279,8 @@ class TestProcesses:
         expected.merge(classifier().fit(X, LABELS))
         assert_allclose(mapped.decision_function(X), expected.decision_function(X), rtol=1e-9)
 
+    # Rows that are added twice are left out together, which GCV does not account for.
+    @pytest.mark.filterwarnings("ignore:alpha='gcv' alone would take")
     def test_read_only_arrays_everywhere(self):
         weights, scales = np.abs(y), np.linspace(0.1, 0.3, 30)
         rows = sparse.csr_array(X)

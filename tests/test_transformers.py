@@ -43,7 +43,7 @@ TRANSFORMERS = {
 
 
 def ridge(features, **options):
-    return QuadratureRidge(features=features, **{"gram_dtype": "float64"} | options)
+    return QuadratureRidge(features=features, **{"gram_dtype": "float64", "alpha": 1.0} | options)
 
 
 @pytest.fixture(params=TRANSFORMERS)
@@ -137,7 +137,9 @@ def test_an_unfitted_one_is_fitted_to_a_sample_of_dask():
 
 def test_classifiers():
     transformer = Nystroem(n_components=40, random_state=0).fit(X)
-    model = QuadratureRidgeClassifier(features=transformer, gram_dtype="float64").fit(X, LABELS)
+    model = QuadratureRidgeClassifier(alpha=1.0, features=transformer, gram_dtype="float64").fit(
+        X, LABELS
+    )
     expected = RidgeClassifier().fit(transformer.transform(X), LABELS)
     decisions = expected.decision_function(transformer.transform(X))
     assert_allclose(model.decision_function(X), decisions, atol=1e-8)
@@ -258,7 +260,7 @@ def test_one_that_was_fitted_to_names_gets_them():
     frame = pd.DataFrame(X, columns=list("abcd"))
     by_name = ColumnTransformer([("some", PolynomialFeatures(2), ["a", "c"])]).fit(frame)
     for transformer in (by_name, by_name.set_output(transform="pandas")):
-        model = QuadratureRidge(features=transformer).fit(frame, y)
+        model = QuadratureRidge(alpha=1.0, features=transformer).fit(frame, y)
         expected = Ridge(1.0).fit(by_name.transform(frame), y)
         predicted = expected.predict(by_name.transform(frame))
         assert_allclose(model.predict(frame), predicted, rtol=1e-5)

@@ -33,7 +33,7 @@ from quadfeat import (
 )
 from quadfeat.io import register
 from quadfeat.kernels import GammaKernel, IsotropicSpectrum, Kernel, SeparationKernel
-from quadfeat.maps import FeatureMap, QuadratureMap, TransformerMap
+from quadfeat.maps import FeatureMap, MetricMap, QuadratureMap, TransformerMap
 from quadfeat.rotations import DrawnMatrices, Hadamard, Rotation
 from quadfeat.rules import DenseDirections, Draw, RadialRule, Rule, SphericalRadial
 from quadfeat.solvers import Normal, Solution, Solver, System
@@ -228,6 +228,9 @@ PARTS = [
     kernels.Gaussian(0.3),
     kernels.Laplacian(0.2),
     kernels.Matern(1.5, length_scale=2.0),
+    kernels.Metric(
+        kernels.Gaussian(0.3), [[1.0, 0.5, 0, 0, 0], [0, 1, -1, 0.5, 0]], center=[1, 0, 0, 0, 2]
+    ),
     kernels.PointwiseNonlinear(np.tanh, length_scale=2.0, n_nodes=8),
     kernels.RationalQuadratic(2.0, length_scale=1.5),
     OwnKernel(0.2, ratio=2.0),
@@ -254,16 +257,22 @@ MODELS = [
     QuadratureFeatures("matern32", n_components=N_COLUMNS, reweight=True, random_state=1),
     QuadratureRidge("arccos1", n_components=N_COLUMNS, alpha="gcv", random_state=1),
     QuadratureRidgeClassifier(
-        n_components=N_COLUMNS, class_weight="balanced", alpha=0.1, random_state=1
+        "gaussian", n_components=N_COLUMNS, class_weight="balanced", alpha=0.1, random_state=1
     ),
 ]
 TRANSFORMERS = {
     QuadratureMap: QuadratureFeatures("laplacian", n_components=N_COLUMNS, random_state=1).fit(X),
+    MetricMap: QuadratureFeatures(
+        kernels.Metric("matern32", np.tri(3, D), center=np.ones(D)),
+        n_components=N_COLUMNS,
+        random_state=1,
+    ).fit(X),
     TransformerMap: Nystroem(n_components=9, random_state=1).fit(X),
     OwnMap: OwnTransformer(3).fit(X),
 }
 MAPS = [
     TRANSFORMERS[QuadratureMap].map_,
+    TRANSFORMERS[MetricMap].map_,
     TransformerMap.of(TRANSFORMERS[TransformerMap], n_features_in=D),
     TRANSFORMERS[OwnMap].map_,
 ]
@@ -485,7 +494,7 @@ class TestMaps:
 
     def test_it_serves_models(self, part):
         features = TRANSFORMERS[type(part)]
-        model = QuadratureRidge(features=features, gram_dtype="float64").fit(X, Y)
+        model = QuadratureRidge(alpha=1.0, features=features, gram_dtype="float64").fit(X, Y)
         assert isinstance(model.map_, type(part))
         assert model.map_.fingerprint() == part.fingerprint()
         again = pickle.loads(pickle.dumps(model))
@@ -496,16 +505,19 @@ class TestMaps:
             distributed.fit(blocks, as_rows(Y, blocks))
             assert_same(distributed.predict(X), model.predict(X))
             assert_same(distributed.predict(blocks).compute(), model.predict(X))
-        classifier = QuadratureRidgeClassifier(features=features, solver="cg").fit(X, LABELS)
+        classifier = QuadratureRidgeClassifier(alpha=1.0, features=features, solver="cg").fit(
+            X, LABELS
+        )
         assert classifier.score(X, LABELS) > 0.6
 
 
 def test_maps_in_files(tmp_path):
     # A map is saved as a part, or by itself if it is registered so.
-    ours = TRANSFORMERS[QuadratureMap]
-    again = saved(ours, tmp_path)
-    assert again.map_.fingerprint() == ours.map_.fingerprint()
-    assert_array_equal(again.map_.columns(X), ours.map_.columns(X))
+    for kind in (QuadratureMap, MetricMap):
+        ours = TRANSFORMERS[kind]
+        again = saved(ours, tmp_path)
+        assert again.map_.fingerprint() == ours.map_.fingerprint()
+        assert_array_equal(again.map_.columns(X), ours.map_.columns(X))
     own = MAPS[-1]
     again = saved(own, tmp_path)
     assert repr(again) == repr(own)
@@ -517,15 +529,15 @@ def test_maps_in_files(tmp_path):
 @pytest.mark.parametrize("kind", [TransformerMap, OwnMap])
 def test_models_of_other_transformers_cannot_be_saved(kind, tmp_path):
     features = TRANSFORMERS[kind]
-    model = QuadratureRidge(features=features).fit(X, Y)
+    model = QuadratureRidge(alpha=1.0, features=features).fit(X, Y)
     with pytest.raises(ValueError, match=rf"features=.*{type(features).__name__}.*cannot be saved"):
         save(model, tmp_path / "model")
     with pytest.raises(ValueError, match=rf"features=.*{type(features).__name__}.*cannot be saved"):
-        save(QuadratureRidge(features=features), tmp_path / "model")
+        save(QuadratureRidge(alpha=1.0, features=features), tmp_path / "model")
 
 
 def test_models_of_a_registered_transformer_can_be_saved(tmp_path, monkeypatch):
-    model = QuadratureRidge(features=RegisteredTransformer(3)).fit(X, Y)
+    model = QuadratureRidge(alpha=1.0, features=RegisteredTransformer(3)).fit(X, Y)
     again = saved(model, tmp_path)
     assert_array_equal(again.predict(X), model.predict(X))
     assert_array_equal(again.partial_fit(X, Y).coef_, model.partial_fit(X, Y).coef_)
@@ -550,9 +562,9 @@ class TestSolverOfAUser:
     def test_it_agrees_with_the_normal_equations(self, intercept, weights):
         for kind in (QuadratureRidge, QuadratureRidgeClassifier):
             own, exact = (
-                kind(n_components=N_COLUMNS, solver=solver, random_state=1).set_params(
-                    fit_intercept=intercept, gram_dtype="float64"
-                )
+                kind(
+                    "gaussian", alpha=1.0, n_components=N_COLUMNS, solver=solver, random_state=1
+                ).set_params(fit_intercept=intercept, gram_dtype="float64")
                 for solver in (OwnSolver(rtol=1e-12), "normal")
             )
             targets = Y if kind is QuadratureRidge else LABELS
@@ -563,23 +575,29 @@ class TestSolverOfAUser:
 
     def test_what_it_needs_and_does_not_get_is_rejected_with_its_name(self, tmp_path):
         with pytest.raises(ValueError, match="alpha='gcv' cannot be chosen by solver='minres'"):
-            QuadratureRidge(solver=OwnSolver(), alpha="gcv").fit(X, Y)
+            QuadratureRidge("gaussian", solver=OwnSolver(), alpha="gcv").fit(X, Y)
         with pytest.raises(ValueError, match="solver='minres' goes over the rows many times"):
-            QuadratureRidge(solver=OwnSolver(), n_components=9).fit(iter([(X, Y)]))
+            QuadratureRidge("gaussian", alpha=1.0, solver=OwnSolver(), n_components=9).fit(
+                iter([(X, Y)])
+            )
         with pytest.raises(ValueError, match="since solver='minres' keeps none: leave it out"):
-            QuadratureRidge(solver=OwnSolver(), checkpoint=tmp_path / "checkpoint").fit(X, Y)
+            QuadratureRidge(
+                "gaussian", alpha=1.0, solver=OwnSolver(), checkpoint=tmp_path / "checkpoint"
+            ).fit(X, Y)
         with pytest.raises(ValueError, match=r"solver=.*OwnSolver.* is not valid"):
-            QuadratureRidge(solver=OwnSolver).fit(X, Y)
+            QuadratureRidge("gaussian", alpha=1.0, solver=OwnSolver).fit(X, Y)
 
     def test_what_it_does_not_know_is_rejected_with_its_name(self):
-        unfitted = QuadratureRidgeClassifier(n_components=9, solver=OwnSolver())
+        unfitted = QuadratureRidgeClassifier(
+            "gaussian", alpha=1.0, n_components=9, solver=OwnSolver()
+        )
         for model in (unfitted, clone(unfitted).fit(X, LABELS)):
             with pytest.raises(AttributeError) as raised:
                 model.predict_proba
             assert "probabilities need the matrix of products, which solver='minres'" in str(
                 raised.value.__cause__ or raised.value
             )
-        model = QuadratureRidge(n_components=9, solver=OwnSolver()).fit(X, Y)
+        model = QuadratureRidge("gaussian", alpha=1.0, n_components=9, solver=OwnSolver()).fit(X, Y)
         with pytest.raises(AttributeError, match="which solver='minres' does not have"):
             model.predict(X, return_std=True)
         with pytest.raises(ValueError, match="with solver='minres', which keeps nothing"):

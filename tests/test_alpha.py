@@ -1,0 +1,292 @@
+"""The choice of alpha: safe where rows have extreme leverage, for all criteria and sources."""
+
+import pickle
+import warnings
+
+import dask.array as da
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.kernels import Gaussian
+from quadfeat.solvers import paths
+from quadfeat.solvers.curves import MOST, LeftOutCurve
+from quadfeat.solvers.dual import decomposed
+from quadfeat.solvers.moments import Moments, probe
+from quadfeat.solvers.ridge import RidgeProblem
+from quadfeat.solvers.spectral import Spectral
+
+CRITERIA = ["auto", "loo", "gcv", "evidence"]
+ALPHAS = np.geomspace(1e-3, 1e3, 13)
+
+
+def smooth(n_rows, seed=0, noise=0.3):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n_rows, 2))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + noise * rng.standard_normal(n_rows)
+
+
+def isolated(n_rows=3000, n_far=12, seed=0):
+    """Return rows of which a few lie far from all others and have other targets."""
+    rng = np.random.default_rng(seed)
+    X, y = smooth(n_rows, seed, noise=0.02)
+    X[:n_far] = rng.uniform(-60, 60, (n_far, 2))
+    y[:n_far] = 30 * rng.standard_normal(n_far)
+    order = rng.permutation(n_rows)
+    return X[order], y[order]
+
+
+FEATURES = QuadratureFeatures(Gaussian(0.5), n_components=128, random_state=0).fit(smooth(50)[0])
+
+
+def ridge(alpha="auto", **parameters):
+    return QuadratureRidge(features=FEATURES, alpha=alpha, **parameters)
+
+
+def stream(X, y, size=700):
+    for start in range(0, len(X), size):
+        yield X[start : start + size], y[start : start + size]
+
+
+def quietly(model, *data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.fit(*data)
+
+
+def curve_of(squares, weights=None):
+    return LeftOutCurve.of(np.asarray(squares, dtype=float), weights, 1.0)
+
+
+def large(n_alphas):
+    """Return alphas that are far above 1, which is special."""
+    return np.geomspace(10.0, 1e6, n_alphas)
+
+
+class TestCurve:
+    def test_allowed_by_the_definition(self):
+        rng = np.random.default_rng(0)
+        for n_alphas in (7, 300):
+            squares = rng.chisquare(1, (200, 1)) + np.cumsum(
+                0.02 * rng.standard_normal((200, n_alphas)), axis=1
+            )
+            found = curve_of(squares)
+            means = squares.mean(axis=0)
+            assert_allclose(found.means, means, rtol=1e-12)
+            if n_alphas > 128:
+                continue  # products are of some alphas only
+            best = means.argmin()
+            near = means <= 1.02 * means[best]
+            limited = np.minimum(squares, MOST)
+            deviation = (limited - limited[:, [best]]).std(axis=0) / np.sqrt(200)
+            tied = near & (means - means[best] <= deviation)
+            lowest = np.flatnonzero(tied).max()
+            expected = near & (np.arange(n_alphas) >= lowest)
+            assert found.allowed(large(n_alphas)).tolist() == expected.tolist()
+
+    def test_parts_add_up(self):
+        squares = np.random.default_rng(0).chisquare(1, (60, 5))
+        weights = np.random.default_rng(1).uniform(0, 2, 60)
+        whole = curve_of(squares, weights)
+        parts = curve_of(squares[:20], weights[:20]).merged(curve_of(squares[20:], weights[20:]))
+        for name in ("sums", "linear", "products", "weight", "squared_weight"):
+            assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12)
+        scaled = curve_of(squares, 7 * weights)
+        assert scaled.allowed(large(5)).tolist() == whole.allowed(large(5)).tolist()
+
+    def test_an_infinite_error_rules_an_alpha_out(self):
+        squares = np.ones((30, 3))
+        squares[4, 0] = np.inf
+        assert curve_of(squares).allowed(large(3)).tolist() == [False, False, True]
+        assert curve_of(np.full((3, 2), np.inf)).allowed(large(2)).all()
+
+    def test_a_clear_minimum_is_taken(self):
+        rng = np.random.default_rng(0)
+        squares = rng.chisquare(1, (500, 1)) * np.array([1.5, 1.0, 1.5])
+        assert curve_of(squares).allowed(large(3)).tolist() == [False, True, False]
+
+    @pytest.mark.parametrize(
+        ("means", "chosen"),
+        [
+            ([0.5, 0.7, 1.0, 1.2], 0),  # clearly better than 1
+            ([0.5, 2.0, 1.0, 1.2], 2),  # but not if alphas between them are worse
+            ([0.99, 0.995, 1.0, 1.2], 2),  # nor if it may be chance
+            ([1.5, 1.2, 1.0, 0.6], 3),
+            ([1.5, 1.2, 1.0, 0.99], 3),  # larger ones are safer
+        ],
+    )
+    def test_one_is_taken_unless_another_is_clearly_better(self, means, chosen):
+        rng = np.random.default_rng(0)
+        squares = np.array(means) + 0.5 * rng.standard_normal((100, 4)) ** 2
+        squares += np.array(means) - squares.mean(axis=0)  # exactly these means
+        allowed = curve_of(squares).allowed(np.array([0.01, 0.1, 1.0, 10.0]))
+        assert np.flatnonzero(allowed)[0] == chosen
+
+
+class TestSafety:
+    @pytest.mark.parametrize("alpha", [*CRITERIA, [1e-6, 1e-4, 1e-2, 1.0, 100.0]])
+    @pytest.mark.parametrize("streamed", [False, True], ids=["table", "stream"])
+    def test_isolated_rows_do_not_mislead(self, alpha, streamed):
+        X, y = isolated()
+        X_test, y_test = isolated(seed=1)
+        if streamed and alpha == "loo":
+            return
+        data = (list(stream(X, y)),) if streamed else (X, y)
+        model = quietly(ridge(alpha, gram_dtype="float64"), *data)
+        plain = ridge(1.0, gram_dtype="float64").fit(X, y)
+        assert model.score(X_test, y_test) > plain.score(X_test, y_test) - 0.01
+        path = model.path_
+        at, of_one = np.interp(np.log([model.alpha_, 1.0]), np.log(path.alphas), path.loo)
+        assert at <= 1.025 * of_one
+
+    def test_a_misled_criterion_warns(self):
+        X, y = isolated(n_far=40)  # with fewer rows, it could be chance
+        with pytest.warns(UserWarning, match=r"alpha='gcv' alone.*leverage.*Scale or clip"):
+            model = ridge("gcv", gram_dtype="float64").fit(X, y)
+        path = model.path_
+        own = np.argmin(path.gcv)
+        assert path.loo[own] > 1.1 * path.loo.min()
+        assert model.alpha_ > path.alphas[own]
+
+    @pytest.mark.parametrize("alpha", ["auto", "gcv", "evidence"])
+    def test_copies_do_not_tell_the_targets_of_rows(self, alpha):
+        X, y = smooth(150, noise=1.0)
+        X_test, y_test = smooth(2000, seed=1, noise=1.0)
+        once = ridge(alpha).fit(X, y)
+        for data in ((np.tile(X, (3, 1)), np.tile(y, 3)), (X, y, np.full(150, 3.0))):
+            copied = quietly(ridge(alpha), *data)
+            assert copied.score(X_test, y_test) > once.score(X_test, y_test) - 0.05
+
+    @pytest.mark.parametrize("alpha", CRITERIA)
+    @pytest.mark.parametrize("n_rows", [3, 20, 100])
+    def test_few_rows(self, alpha, n_rows):
+        X, y = smooth(n_rows)
+        model = quietly(ridge(alpha), X, y)
+        assert np.isfinite(model.predict(X)).all()
+        assert model.path_.alphas[0] <= model.alpha_ <= 1.01 * model.path_.alphas[-1]
+
+    @pytest.mark.parametrize("alpha", CRITERIA)
+    def test_noise_is_not_fitted(self, alpha):
+        X, _ = smooth(500)
+        y = np.random.default_rng(5).standard_normal(500)
+        model = quietly(ridge(alpha), X, y)
+        assert np.std(model.predict(X)) < 0.35
+
+
+class TestAuto:
+    def test_a_table_is_left_out_row_by_row(self):
+        X, y = smooth(400)
+        auto, loo = ridge("auto").fit(X, y), ridge("loo").fit(X, y)
+        assert auto.alpha_ == loo.alpha_
+        assert_allclose(auto.path_.loo, loo.path_.loo, rtol=1e-9)
+
+    def test_sources_agree(self):
+        X, y = smooth(1500)
+        table = ridge("auto").fit(X, y)
+        repeated = ridge("auto").fit(list(stream(X, y)))
+        assert repeated.alpha_ == table.alpha_
+        lazy = ridge("auto").fit(da.from_array(X, (700, 2)), da.from_array(y, 700))
+        assert lazy.alpha_ == table.alpha_
+        once = ridge("auto").fit(stream(X, y))
+        added = ridge("auto")
+        for X_part, y_part in stream(X, y):
+            added.partial_fit(X_part, y_part)
+        assert added.alpha_ == pytest.approx(once.alpha_, rel=0.03)
+        parts = [ridge("auto").fit(X[i::2], y[i::2]) for i in range(2)]
+        assert parts[0].merge(parts[1]).alpha_ == pytest.approx(once.alpha_, rel=0.03)
+        # Evidence and leave-one-out errors agree for a model that is right.
+        assert 0.05 < once.alpha_ / table.alpha_ < 20
+        assert_allclose(once.predict(X), table.predict(X), atol=0.1)
+
+    def test_a_model_that_is_not_solved_yet_is_pickled(self):
+        X, y = isolated()
+        model = ridge("auto", gram_dtype="float64").partial_fit(X, y)
+        loaded = pickle.loads(pickle.dumps(model))
+        assert loaded.alpha_ == model.alpha_
+        assert_allclose(loaded.path_.loo, model.path_.loo)
+
+    def test_many_columns_take_conjugate_gradients(self, monkeypatch):
+        monkeypatch.setattr("quadfeat.models.parameters.NORMAL_UP_TO", 64)
+        X, y = smooth(400, noise=2.0)
+        model = ridge("auto").fit(X, y)
+        assert model._solution.solver_name == "cg"
+        direct = ridge("auto", solver="normal").fit(X, y)
+        assert model.alpha_ == direct.alpha_
+        at = np.searchsorted(direct.path_.alphas, model.path_.alphas[-6] * 0.999)
+        assert_allclose(model.path_.loo[-6], direct.path_.loo[at], rtol=1e-5)
+        assert_allclose(model.predict(X), direct.predict(X), atol=0.01)
+        assert ridge(1.0).fit(X, y)._solution.solver_name == "cg"
+        assert ridge("gcv").fit(X, y)._solution.solver_name == "normal"
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_conjugate_gradients_on_all_sources(self, weighted):
+        X, y = smooth(900, noise=2.0)
+        labels = np.digitize(y, [-1.0, 1.0])
+        weights = np.random.default_rng(0).uniform(0.1, 1.0, 900) if weighted else np.ones(900)
+        for Model, targets in ((QuadratureRidge, y), (QuadratureRidgeClassifier, labels)):
+            model = Model(features=FEATURES, alpha="auto", solver="cg")
+            found = model.fit(X, targets, weights).alpha_
+            direct = Model(features=FEATURES, alpha="auto", solver="normal")
+            assert found == direct.fit(X, targets, weights).alpha_
+            parts = [
+                (X[i : i + 400], targets[i : i + 400], weights[i : i + 400])
+                for i in range(0, 900, 400)
+            ]
+            assert model.fit(parts).alpha_ == found
+            lazy = (da.from_array(one, 400) for one in (X, targets, weights))
+            assert model.fit(*lazy).alpha_ == found
+
+    def test_a_solver_that_cannot_choose_says_so(self):
+        X, y = smooth(30)
+        with pytest.raises(ValueError, match=r"alpha='gcv' cannot be chosen.*'cg'.*'auto'"):
+            ridge("gcv", solver="cg").fit(X, y)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_dual_is_the_primal(intercept):
+    rng = np.random.default_rng(0)
+    Z, Y = rng.standard_normal((40, 9)) + 0.5, rng.standard_normal((40, 2))
+    weights = rng.uniform(0.2, 3.0, 40)
+    table = np.column_stack([Z, Y, np.ones(40)])
+    products = table.T @ (table * weights[:, None])
+    moments = Moments(
+        np.asfortranarray(np.triu(products)), np.zeros(2), 40, products[:9, :9] @ probe(9)
+    )
+    primal = Spectral.of(RidgeProblem(moments, intercept).equations())
+    dual, turned = decomposed(Z @ Z.T, Y, weights, 9, intercept=intercept)
+    assert_allclose(dual.values, primal.values, rtol=1e-9)
+    ours, theirs = dual.path(ALPHAS), primal.path(ALPHAS)
+    assert_allclose(ours.gcv, theirs.gcv, rtol=1e-9)
+    assert_allclose(ours.log_evidence, theirs.log_evidence, rtol=1e-9)
+    for amounts in (None, weights):
+        one = dual.left_out_of_turned(ALPHAS, turned, Y, weights, amounts)
+        other = primal.left_out(ALPHAS, Z, Y, weights, amounts)
+        assert_allclose(one.means, other.means, rtol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [smooth, isolated])
+def test_factors_find_what_eigenvalues_do(rows, monkeypatch):
+    X, y = rows(2500)
+    by_values = quietly(ridge("evidence", gram_dtype="float64"), stream(X, y))
+    monkeypatch.setattr(paths, "FACTORED_FROM", 64)
+    by_factors = quietly(ridge("evidence", gram_dtype="float64"), stream(X, y))
+    assert np.isnan(by_factors.path_.gcv).all()
+    assert by_factors.log_marginal_likelihood_ == pytest.approx(
+        np.interp(
+            np.log(by_factors.alpha_),
+            np.log(by_values.path_.alphas),
+            by_values.path_.log_evidence,
+        ),
+        rel=1e-2,
+    )
+    least = np.nanmin(by_values.path_.loo)
+    known = ~np.isnan(by_factors.path_.loo)
+    again = np.interp(
+        np.log(by_factors.path_.alphas[known]),
+        np.log(by_values.path_.alphas),
+        by_values.path_.loo,
+    )
+    assert_allclose(by_factors.path_.loo[known], again, rtol=0.05)
+    at = np.interp(np.log(by_factors.alpha_), np.log(by_values.path_.alphas), by_values.path_.loo)
+    assert at <= 1.03 * least

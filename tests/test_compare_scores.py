@@ -1,0 +1,394 @@
+"""The scores of a comparison: those of scikit-learn, CPU seconds, memory, and who wins."""
+
+import json
+import os
+import time
+from importlib.util import find_spec
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+pytest.importorskip("typer", reason="needs quadfeat[study]")
+
+from sklearn import metrics
+from sklearn.datasets import make_circles
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.apps.compare import boosting, columns, contest, findings, machines, verdict
+from quadfeat.apps.compare.contest import (
+    EXACT,
+    GUESS,
+    HIST,
+    LIGHTGBM,
+    LINEAR,
+    MODEL,
+    NYSTROEM,
+    OURS,
+    RBF_SAMPLER,
+    Problem,
+)
+from quadfeat.apps.compare.measuring import PeakMemory, cpu_seconds
+from quadfeat.apps.compare.scoring import Coding, Prediction
+from tables import command, people, run_script, save
+
+SMALL = ["--max-components", "16", "--folds", "3", "--jobs", "1"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Keep threads of boosted trees from waiting for each other on a busy machine."""
+    with threadpool_limits(1):
+        yield
+
+
+def softmax(values):
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+class TestMetrics:
+    @pytest.mark.parametrize("n_classes", [2, 3, 5])
+    def test_classes(self, n_classes):
+        rng = np.random.default_rng(n_classes)
+        names = np.array([f"class {k}" for k in range(n_classes)])
+        y = rng.choice(names, 300)
+        probabilities = softmax(rng.standard_normal((300, n_classes)) + (y[:, None] == names))
+        values = probabilities if n_classes > 2 else probabilities[:, 1:] - 0.5
+        found = Coding("accuracy", y).scores(Prediction(values, probabilities), y)
+        chosen = names[probabilities.argmax(axis=1)]
+        second = probabilities if n_classes > 2 else probabilities[:, 1]
+        expected = {
+            "accuracy": metrics.accuracy_score(y, chosen),
+            "balanced_accuracy": metrics.balanced_accuracy_score(y, chosen),
+            "auc": metrics.roc_auc_score(y, second, multi_class="ovr", average="macro"),
+            "log_loss": metrics.log_loss(y, probabilities),
+        }
+        assert_allclose(list(found.values()), [expected[name] for name in found])
+
+    def test_numbers(self):
+        rng = np.random.default_rng(0)
+        y, predicted = rng.standard_normal((2, 100))
+        found = Coding("r2", y).scores(Prediction(predicted[:, None]), y)
+        assert_allclose(found["r2"], metrics.r2_score(y, predicted))
+        assert_allclose(found["rmse"], metrics.root_mean_squared_error(y, predicted))
+
+    def test_decisions_alone_have_an_auc_but_no_log_loss(self):
+        y = np.array(["a", "b"] * 20)
+        decisions = np.random.default_rng(0).standard_normal((40, 1))
+        found = Coding("auc", y).scores(Prediction(decisions), y)
+        assert_allclose(found["auc"], metrics.roc_auc_score(y == "b", decisions[:, 0]))
+        assert np.isnan(found["log_loss"])
+
+    def test_a_class_that_was_never_seen_counts_against_all(self):
+        train, test = np.array([0.0, 1.0] * 10), np.array([0.0, 1.0, 2.0])
+        found = Coding("auc", train).guess(3)
+        scores = Coding("auc", train).scores(found, test)
+        eps = np.finfo(float).eps
+        assert_allclose(scores["log_loss"], (2 * np.log(2) - np.log(eps)) / 3)
+        assert_allclose(scores["auc"], 0.5)
+
+    def test_guessing_is_the_prior(self):
+        y = np.repeat(["a", "b", "c"], [50, 30, 20])
+        scores = Coding("log-loss", y).scores(Coding("log-loss", y).guess(100), y)
+        shares = np.array([0.5, 0.3, 0.2])
+        assert_allclose(scores["log_loss"], -(shares * np.log(shares)).sum())
+        assert (scores["accuracy"], scores["auc"]) == (0.5, 0.5)
+
+
+class TestMeasuring:
+    def test_sleep_costs_no_cpu_time_and_work_does(self):
+        start, wall = cpu_seconds(), time.perf_counter()
+        time.sleep(0.3)
+        asleep = cpu_seconds() - start
+        assert asleep < 0.5 * (time.perf_counter() - wall)
+        start, clock = cpu_seconds(), time.process_time()
+        while time.process_time() < clock + 0.05:
+            sum(range(1000))
+        assert cpu_seconds() - start >= 0.05
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX")
+    def test_children_count(self):
+        import subprocess
+        import sys
+
+        code = "import time\nwhile time.process_time() < 0.3: pass"
+        start = cpu_seconds()
+        subprocess.run([sys.executable, "-S", "-c", code], check=True)
+        assert cpu_seconds() - start >= 0.3
+
+    def test_memory_is_that_of_the_work_alone(self):
+        if np.isnan(PeakMemory().megabytes()):
+            pytest.skip("this system cannot measure it")
+        before = np.ones(8_000_000)
+        peak = PeakMemory()
+        del before
+        block = np.ones(4_000_000)  # 30.5 MB
+        del block
+        assert peak.megabytes() < 60
+        peak = PeakMemory()
+        block = np.ones(16_000_000)  # 122 MB
+        assert 110 < peak.megabytes() < 150
+        del block
+        assert 110 < peak.megabytes() < 150  # a peak stays
+
+
+def circles(scoring="accuracy", n=160):
+    X, y = make_circles(n, noise=0.1, factor=0.5, random_state=0)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    return Problem(frame, y, columns.sort_out(frame), scoring, folds=3, max_components=16)
+
+
+class TestContestants:
+    def test_our_model_with_no_settings_sees_plain_columns(self):
+        problem = circles()
+        problem.rows = 1000.0 * problem.rows + 5.0
+        fold = problem.fold(0)
+        assert_allclose(fold.X_train.std(axis=0), 1.0)
+        assert fold.plain_train.std() > 100
+        row = contest.run_cell(problem, contest.Cell("contest", MODEL, 0))
+        seed = contest.seed_of(0, MODEL, 0)
+        model = QuadratureRidgeClassifier(**machines.MODEL_SETTINGS, random_state=seed)
+        model.fit(fold.plain_train, fold.y_train)
+        assert row["accuracy"] == model.score(fold.plain_test, fold.y_test)
+        expected = metrics.log_loss(fold.y_test, model.predict_proba(fold.plain_test))
+        assert_allclose(row["log_loss"], expected)
+
+    def test_boosted_trees_have_their_defaults(self):
+        problem = circles()
+        fold = problem.fold(0)
+        row = contest.run_cell(problem, contest.Cell("contest", HIST, 0))
+        model = HistGradientBoostingClassifier(random_state=contest.seed_of(0, HIST, 0))
+        model.fit(fold.X_train, fold.y_train)
+        expected = metrics.log_loss(fold.y_test, model.predict_proba(fold.X_test))
+        assert_allclose(row["log_loss"], expected)
+        assert row["accuracy"] == model.score(fold.X_test, fold.y_test)
+
+    @pytest.mark.skipif(find_spec("lightgbm") is None, reason="needs lightgbm")
+    def test_lightgbm(self):
+        import lightgbm
+
+        problem = circles()
+        fold = problem.fold(0)
+        row = contest.run_cell(problem, contest.Cell("contest", LIGHTGBM, 0))
+        seed = contest.seed_of(0, LIGHTGBM, 0)
+        model = lightgbm.LGBMClassifier(random_state=seed, verbose=-1, n_jobs=1)
+        model.fit(fold.X_train, fold.y_train)
+        expected = metrics.log_loss(fold.y_test, model.predict_proba(fold.X_test))
+        assert_allclose(row["log_loss"], expected)
+
+    def test_without_lightgbm_the_others_take_part(self, monkeypatch):
+        monkeypatch.setattr(boosting, "find_spec", lambda name: None)
+        cells = contest.contest_cells(circles(), None, None, "")
+        assert {cell.contestant for cell in cells} == {
+            *(GUESS, LINEAR, MODEL, HIST, EXACT),
+            *contest.MAPS,
+        }
+
+    def test_boosted_trees_run_on_one_thread(self, monkeypatch):
+        limits = []
+
+        def fit(*_, **settings):
+            pools = threadpool_info()
+            limits.extend(p["num_threads"] for p in pools if p["user_api"] == "openmp")
+            raise ValueError("enough")
+
+        monkeypatch.setattr(machines, "fit_booster", fit)
+        row = contest.run_cell(circles(), contest.Cell("contest", HIST, 0))
+        assert row["failed"] == "ValueError: enough"
+        assert limits
+        assert set(limits) == {1}
+
+    def test_regression(self):
+        problem = circles("rmse")
+        problem.y = problem.rows["a"].to_numpy() ** 2
+        fold = problem.fold(0)
+        row = contest.run_cell(problem, contest.Cell("contest", HIST, 0))
+        model = HistGradientBoostingRegressor(random_state=contest.seed_of(0, HIST, 0))
+        model.fit(fold.X_train, fold.y_train)
+        error = metrics.root_mean_squared_error(fold.y_test, model.predict(fold.X_test))
+        assert_allclose([row["rmse"], row["score"]], error)
+
+
+def fold_scores(means, spread=0.01):
+    """Scores of four folds; each contestant has its own standard error, all of it in common."""
+    wave = 2 * np.array([-1, -1, 1, 1]) * np.sqrt(3 / 4)
+    frame = pd.DataFrame({key: mean + spread * wave for key, mean in means.items()})
+    frame.columns = pd.MultiIndex.from_tuples(list(means))
+    return frame
+
+
+MAP, SMALLER = (OURS, 64), (OURS, 32)
+OUR_MODEL, TREES, LINE, PRIOR = (MODEL, 0), (LIGHTGBM, 0), (LINEAR, 0), (GUESS, 0)
+
+
+class TestVerdict:
+    @pytest.mark.parametrize(
+        ("means", "memory", "expected"),
+        [
+            ({LINE: 0.5, MAP: 0.80, OUR_MODEL: 0.81}, {}, OUR_MODEL),  # it wins
+            ({LINE: 0.805, MAP: 0.80, OUR_MODEL: 0.81}, {}, LINE),  # a line will do
+            ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {}, MAP),  # memory unknown
+            ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {MAP: 900.0, OUR_MODEL: 100.0}, OUR_MODEL),
+            ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {MAP: 900.0, OUR_MODEL: 800.0}, MAP),
+            ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {MAP: 90.0, OUR_MODEL: 10.0}, MAP),
+            ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.70}, {MAP: 900.0, OUR_MODEL: 100.0}, MAP),
+            ({LINE: 0.5, MAP: 0.80, OUR_MODEL: 0.81, TREES: 0.83}, {}, TREES),
+            ({LINE: 0.5, MAP: 0.80, OUR_MODEL: 0.81, TREES: 0.805}, {}, OUR_MODEL),
+            # Trees are better than the cheaper choice, but not than the best.
+            ({LINE: 0.5, SMALLER: 0.805, MAP: 0.81, TREES: 0.8075}, {}, MAP),
+        ],
+    )
+    def test_what_to_use(self, means, memory, expected):
+        found = verdict.decide(fold_scores(means), memory)
+        assert found.key == expected
+        assert found.saves_memory == (bool(memory) and expected == OUR_MODEL)
+
+    def test_trees_win_only_beyond_their_standard_error(self):
+        scores = fold_scores({LINE: 0.5, MAP: 0.80, TREES: 0.81})
+        assert verdict.decide(scores).key == TREES
+        scores[TREES] += [0.03, -0.03, 0.03, -0.03]
+        assert verdict.decide(scores).key == MAP
+
+    def test_no_better_than_guessing(self):
+        rng = np.random.default_rng(0)
+        scores = fold_scores({PRIOR: 0.5, LINE: 0.5, MAP: 0.5, TREES: 0.5})
+        noise = rng.standard_normal((4, 3))
+        noise = 0.01 * (noise - noise.mean(axis=0)) / noise.std(axis=0, ddof=1)
+        scores.iloc[:, 1:] += noise + 0.009  # standard errors of 0.005
+        assert verdict.decide(scores).hopeless
+        scores[LINE] += 0.002
+        assert not verdict.decide(scores).hopeless
+
+    def test_a_smaller_error_is_better(self):
+        rows = pd.DataFrame(
+            {
+                "kernel": ["Gaussian(1)", "Gaussian(2)", "Matern()"] * 2,
+                "score": [3.0, 2.0, 1.0] * 2,
+                "contestant": [LINEAR, OURS, NYSTROEM] * 2,
+                "D": [0, 64, 64] * 2,
+                "fold": [0, 0, 0, 1, 1, 1],
+                "failed": "",
+            }
+        )
+        assert verdict.choose_kernel(rows, -1) == ("Matern()", "Gaussian(2)")
+        assert verdict.choose_kernel(rows, 1) == ("Gaussian(1)", "Gaussian(1)")
+        scores = verdict.scores_by_fold(rows, -1)
+        assert verdict.decide(scores).key == (NYSTROEM, 64)
+        assert verdict.difference(scores, (NYSTROEM, 64), (OURS, 64)).words == "better than"
+
+    def test_contestants_without_the_score_are_not_ranked(self):
+        rows = pd.DataFrame(
+            {
+                "contestant": [OURS, RBF_SAMPLER],
+                "D": [64, 64],
+                "fold": 0,
+                "score": [0.5, np.nan],
+                "failed": "",
+            }
+        )
+        assert list(verdict.scores_by_fold(rows, -1).columns) == [(OURS, 64)]
+
+
+class TestEdges:
+    @pytest.mark.parametrize(
+        ("value", "word"), [(0.001, "smallest"), (100.0, "largest"), (1.0, None)]
+    )
+    def test_a_value_at_the_edge_is_named(self, value, word):
+        lines = findings._edge("alpha of linear", value, machines.PENALTIES, "Try more")
+        assert len(lines) == (word is not None)
+        assert all("alpha of linear" in line and f"the {word}" in line for line in lines)
+
+
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory):
+    """The comparison on a target of noise, ranked by RMSE."""
+    folder = tmp_path_factory.mktemp("noise")
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.standard_normal((150, 3)), columns=["a", "b", "c"])
+    save(frame.assign(y=rng.standard_normal(150)), folder / "noise.csv")
+    arguments = ["--target", "y", "--scoring", "rmse", "--out", folder / "out", *SMALL]
+    done = command(folder / "noise.csv", *arguments)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+@pytest.fixture(scope="module")
+def losses(tmp_path_factory):
+    """The comparison on steps, which trees learn and smooth kernels do not, by log loss."""
+    folder = tmp_path_factory.mktemp("steps")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((300, 4)).round(4), columns=["a", "b", "c", "d"])
+    steps = (frame["a"] * 6).astype(int) + (frame["b"] * 6).astype(int)
+    save(frame.assign(kind=np.where(steps % 2, "odd", "even")), folder / "steps.csv")
+    arguments = ["--target", "kind", "--scoring", "log-loss", "--out", folder / "out", *SMALL]
+    arguments += ["--folds", "2"]
+    done = command(folder / "steps.csv", *arguments)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+class TestCommand:
+    def test_noise_is_called_noise(self, noise):
+        folder, text = noise
+        told = " ".join(text.split())
+        assert "warning: No model is better than guessing by the mean of the target" in told
+        assert "No model is better than guessing" in (folder / "out" / "report.html").read_text()
+        assert "warning: alpha of linear is 100, the largest that was tried" in told
+
+    def test_files_have_all_columns(self, noise):
+        folder, _ = noise
+        rows = pd.read_csv(folder / "out" / "scores.csv")
+        assert {"r2", "rmse", "fit_cpu_seconds", "predict_cpu_seconds", "peak_memory_mb"} <= {
+            *rows.columns
+        }
+        played = rows[rows["stage"] == "contest"]
+        assert_array_equal(played["score"], played["rmse"])
+        assert {MODEL, HIST} <= {*played["contestant"]}
+        result = json.loads((folder / "out" / "run.json").read_text())["result"]
+        assert result["scoring"] == "rmse"
+        assert any("guessing" in line for line in result["warnings"])
+        guess = next(one for one in result["contestants"] if one["contestant"] == GUESS)
+        assert_allclose(guess["rmse"], played[played["contestant"] == GUESS]["rmse"].mean())
+        assert guess["fit_cpu_seconds"] is None
+
+    def test_models_without_probabilities_have_a_dash(self, losses):
+        folder, text = losses
+        lines = [line for line in text.splitlines() if line.startswith("│ linear")]
+        assert "-" in lines[0].split("│")[3]
+        rows = pd.read_csv(folder / "out" / "scores.csv")
+        played = rows[rows["stage"] == "contest"].groupby("contestant")["log_loss"].mean()
+        assert played[[LINEAR, RBF_SAMPLER, NYSTROEM, EXACT]].isna().all()
+        assert played[[GUESS, MODEL, OURS, HIST]].notna().all()
+
+    def test_it_says_by_how_much_the_winner_wins(self, losses):
+        folder, text = losses
+        result = json.loads((folder / "out" / "run.json").read_text())["result"]
+        rows = pd.read_csv(folder / "out" / "scores.csv")
+        rows = rows[rows["stage"] == "contest"].assign(failed="")
+        scores = verdict.scores_by_fold(rows, -1)
+        decided = verdict.decide(scores)
+        assert result["use"] == list(decided.key)
+        gap = verdict.difference(scores, decided.key, decided.rival)
+        assert f"{abs(gap.mean):.4f} ± {gap.error:.4f}" in text
+        score = float(run_script(folder, (folder / "out" / "model.py").read_text())[1])
+        assert 0.0 < score < np.log(2)
+
+    @pytest.mark.parametrize(
+        ("scoring", "message"),
+        [("rmse", "give accuracy, balanced-accuracy, auc or log-loss"), ("roc", "auc")],
+    )
+    def test_a_score_of_another_task(self, tmp_path, scoring, message):
+        path = save(people(), tmp_path / "people.csv")
+        done = command(path, "--target", "buys", "--scoring", scoring, "--out", tmp_path / "out")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert message in done.stderr
+
+
+def test_our_model_is_made_in_one_place():
+    model = machines.default_model("regression", balanced=False, seed=3)
+    expected = QuadratureRidge(**machines.MODEL_SETTINGS, random_state=3)
+    assert model.get_params() == expected.get_params()
