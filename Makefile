@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study digits test coverage docs sanitize fuzz soak dist compat lint contract types format bench learning limits bias clean
+.PHONY: help study digits test coverage docs sanitize fuzz soak dist compat lint contract types format bench learning accuracy limits bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ limits: $(VENV)/.installed ## show where something else is better (two minutes)
 
 learning: $(VENV)/.installed ## fit models beside scikit-learn's, on QUADFEAT_DATA if it is set
 	$(BIN)/python benchmarks/learning.py
+
+# ACCURACY passes options, such as `--contestants ours --seeds 10`.
+accuracy: $(VENV)/.installed ## score models with no settings beside their rivals on QUADFEAT_DATA (hours)
+	$(BIN)/python benchmarks/accuracy.py --out $(MEASURED) $(ACCURACY)
 
 # The native core with checks of memory and undefined behaviour, in a venv of its own.
 SANITIZED := .venv-sanitized

@@ -103,9 +103,8 @@ class Syrk(RegressorMixin, BaseEstimator):
 
 def gaussian(gamma: float, n_components: int, **options: Any) -> QuadratureRidgeClassifier:
     """Return a classifier of quadfeat's."""
-    return QuadratureRidgeClassifier(
-        Gaussian(gamma), n_components=n_components, random_state=0, n_jobs=-1, **options
-    )
+    options = {"alpha": 1.0, "random_state": 0, "n_jobs": -1, **options}
+    return QuadratureRidgeClassifier(Gaussian(gamma), n_components=n_components, **options)
 
 
 def sampler(gamma: float, n_components: int, model: Any) -> Any:
@@ -155,7 +154,7 @@ TASKS: dict[str, tuple[Callable[[], Data], Contestants]] = {
                 kernel=Gaussian(0.2), n_components=4096, alpha=0.001
             ),
             "quadfeat(4096), lengthscales learnt": lambda: kin40k_model(
-                n_components=4096, alpha=0.001, lengthscales="ard"
+                kernel="gaussian", n_components=4096, alpha=0.001, lengthscales="ard"
             ),
         },
     ),

@@ -48,7 +48,10 @@ class Table:
         self.rows.append(list(cells))
 
     def show(self, title: str) -> None:
-        """Print a title and all rows."""
+        """Print a title and all rows, in columns as wide as their widest cell."""
+        lines = [self.columns, *self.rows]
+        widest = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        self._widths = [max(pair) for pair in zip(self._widths, widest, strict=True)]
         self.start(title)
         for cells in self.rows:
             print(self._line(cells), flush=True)

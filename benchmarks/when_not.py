@@ -130,7 +130,7 @@ def few_rows() -> Table:
             cancer,
             {
                 "SVC": SVC(C=10),
-                "quadfeat": QuadratureRidgeClassifier(alpha=0.1, random_state=0),
+                "quadfeat": QuadratureRidgeClassifier("gaussian", alpha=0.1, random_state=0),
             },
         ),
         (
@@ -138,7 +138,7 @@ def few_rows() -> Table:
             digits,
             {
                 "SVC": SVC(C=10),
-                "quadfeat": QuadratureRidgeClassifier(alpha=0.1, random_state=0),
+                "quadfeat": QuadratureRidgeClassifier("gaussian", alpha=0.1, random_state=0),
             },
         ),
         (
@@ -149,7 +149,7 @@ def few_rows() -> Table:
                 "quadfeat": QuadratureRidge(Gaussian(0.03), alpha=0.1, random_state=0),
                 "GP": gp,
                 "quadfeat, ard": QuadratureRidge(
-                    lengthscales="ard", alpha="evidence", random_state=0
+                    "gaussian", lengthscales="ard", alpha="evidence", random_state=0
                 ),
             },
         ),

@@ -1,0 +1,1 @@
+"""The parts of ``benchmarks/accuracy.py``: tables, contestants, scores, cache and report."""
