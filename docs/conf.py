@@ -92,6 +92,7 @@ EXAMPLES = (
     "error_against_columns",
     "decision_boundaries",
     "gaussian_process",
+    "learned_metric",
     "what_auto_chose",
     "digits_against_time",
     "nodes_on_the_sphere",

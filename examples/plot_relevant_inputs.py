@@ -2,9 +2,10 @@ r"""
 Which inputs matter
 ===================
 
-A kernel with a lengthscale for each input can leave inputs out of account, by making their
-lengthscales long. ``lengthscales="ard"`` learns them from a sample of the rows, by the evidence of
-a Gaussian process, before the map is drawn. What it finds is worth looking at in itself.
+A kernel with a lengthscale for each input can ignore inputs, by making their lengthscales long.
+``QuadratureRidge()`` learns them from a sample of the rows, by the evidence of a Gaussian process,
+before the map is drawn. Here the kernel is given, and ``lengthscales="ard"`` learns its
+lengthscales only. They are worth looking at in themselves.
 """
 
 # %%
@@ -18,24 +19,25 @@ from sklearn.model_selection import train_test_split
 
 from quadfeat import QuadratureRidge
 
-X, y = make_friedman1(10_000, noise=1.0, random_state=0)
-X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
+X, y = make_friedman1(3000, noise=1.0, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=600, random_state=0)
 
 # %%
-# One lengthscale for all inputs, and one for each. The learnt kernel is that of the model's map.
+# One lengthscale for all inputs (in units of their standard deviations), and one for each. The
+# learned kernel is the model's attribute ``kernel_``.
 
 kernels = {}
 for lengthscales in ("isotropic", "ard"):
-    model = QuadratureRidge(n_components=256, lengthscales=lengthscales, random_state=0)
-    kernels[lengthscales] = model.fit(X_train, y_train).features_.kernel_
+    model = QuadratureRidge("gaussian", n_components=256, lengthscales=lengthscales, random_state=0)
+    kernels[lengthscales] = model.fit(X_train, y_train).kernel_
     print(lengthscales, kernels[lengthscales])
 
 # %%
-# ``gamma`` is :math:`1 / (2 \ell^2)` for a lengthscale :math:`\ell`. A kernel that was learnt can
+# ``gamma`` is :math:`1 / (2 \ell^2)` for a lengthscale :math:`\ell`. A kernel that was learned can
 # be used in other models, here with more and more features: it takes far fewer of them to fill the
 # space of the inputs that matter than that of all.
 
-columns = (32, 64, 128, 256, 512, 1024)
+columns = (32, 64, 128, 256, 512)
 
 
 def error_of(kernel, n_components):
@@ -50,7 +52,8 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.4), layout="constrain
 relevance = np.sqrt(2 * kernels["ard"].gamma)
 names = [f"$x_{i}$" for i in range(len(relevance))]
 left.barh(names, relevance, color=["C0"] * 5 + ["C7"] * 5)
-left.axvline(np.sqrt(2 * kernels["isotropic"].gamma), color="C1", label="one for all inputs")
+one_for_all = np.sqrt(2 * kernels["isotropic"].gamma).mean()
+left.axvline(one_for_all, color="C1", label="one for all inputs")
 left.invert_yaxis()
 left.grid(visible=False, axis="y")
 left.set(xlabel="1 / lengthscale", title="how soon the function bends along an input")
