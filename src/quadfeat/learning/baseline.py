@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from quadfeat._utils.validation import Float64Array
 from quadfeat.solvers.targets import KeptRows
 from quadfeat.solvers.validation import LOG_LOSSES, SQUARES, Losses, Score, Validation
 
@@ -15,6 +16,13 @@ BEST_OF_MANY = 3.0
 ONE_ALONE = 1.0
 
 
+def squares_about_mean(validation: Validation, rows: KeptRows) -> Float64Array:
+    """Return the squared distances of targets from their mean, in the units of the losses."""
+    mean = np.average(rows.targets, axis=0, weights=rows.weights)
+    units = validation.solution.posterior.relative_units
+    return np.asarray(np.mean((rows.targets - mean) ** 2 / units, axis=1))
+
+
 def gain_over_constant(validation: Validation, rows: KeptRows) -> Score:
     """Return how much smaller the loss is than that of a constant, and the standard error.
 
@@ -22,11 +30,9 @@ def gain_over_constant(validation: Validation, rows: KeptRows) -> Score:
     row by row, for the single rows of the validation.
     """
     if rows.labels is None:
-        mean = np.average(rows.targets, axis=0, weights=rows.weights)
         n_rows = validation.solution.summary.moments.n_rows
         left_out = n_rows / max(n_rows - 1, 1)  # a row is farther from the mean of the others
-        units = validation.solution.posterior.relative_units
-        constant = np.mean((left_out * (rows.targets - mean)) ** 2 / units, axis=1)
+        constant = left_out**2 * squares_about_mean(validation, rows)
         which = SQUARES
     else:
         frequencies = np.bincount(rows.labels, weights=rows.weights)

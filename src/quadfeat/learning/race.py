@@ -18,6 +18,7 @@ from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows
 from quadfeat.data.watch import Work
 from quadfeat.kernels import Kernel
+from quadfeat.learning.baseline import squares_about_mean
 from quadfeat.learning.candidates import KernelCandidate, Proposal
 from quadfeat.learning.clock import Clock
 from quadfeat.learning.columns import Columns
@@ -121,9 +122,7 @@ class Race:
         judges = self._judges(judging, validation)
         unit = 1.0
         if judges.labels is None:
-            mean = np.average(judges.targets, axis=0, weights=judges.weights)
-            units = validation.solution.posterior.relative_units
-            squares = np.mean((judges.targets - mean) ** 2 / units, axis=1)
+            squares = squares_about_mean(validation, judges)
             unit = float(np.average(squares, weights=judges.weights)) or 1.0
         candidate = candidate_of(
             proposal.name, kernel, validation, unit, judging.n_rows, self.n_columns, seconds

@@ -24,9 +24,6 @@ from quadfeat.learning.metric import square_root
 from quadfeat.learning.race import Entry, Race
 from quadfeat.learning.sample import LearningSample
 
-# The most general kind of lengthscales, from one number to a full metric.
-KINDS = ("isotropic", "ard", "full")
-
 # With fewer rows than this, lengthscales are noise: only the default kernel is used.
 FEWEST_ROWS = 40
 

@@ -62,9 +62,8 @@ def choose(
     sample = LearningSample.gathered(targets, outputs, opening)
     penalty = Penalty.of(model.alpha, model.alphas)
     search = _search(model, sample, penalty, clock)
-    # The matrices are small, and threads of BLAS would spend more time waiting for each other than
-    # they save: 20,000 rows take 17 seconds instead of 21 on two idle cores, and if another process
-    # is busy, a tenth of the time.
+    # The matrices are small: threads of BLAS would wait for each other longer than they save, above
+    # all if other processes are busy.
     with threadpool_limits(1, user_api="blas"):
         entries = search.run()
     final = Final(model, rows, fit, solver, penalty, targets, sample)

@@ -172,8 +172,7 @@ class Final:
         """Return the solution that predicts the mean of the targets."""
         assert self.solver is not None
         fixed = Penalty.of(OVERWHELMING * max(1.0, self.sample.spread.weight), None)
-        problem = Problem(self._map(features), self.targets, fixed, self._intercept)
-        return self.solver.solve(problem, self.rows, Work.silent())
+        return self.solver.solve(self._problem(features, fixed), self.rows, Work.silent())
 
     def _finalists(self, entries: list[Entry], search: Search) -> list[Entry]:
         """Return the best kernels, and the default unless it is clearly worse."""
@@ -217,7 +216,7 @@ class Final:
     def _validated(self, proposal: Proposal) -> Validated:
         start = time.monotonic()
         features = self._fitted(proposal.columns.kernel(proposal.kernel))
-        problem = Problem(self._map(features), self.targets, self.penalty, self._intercept)
+        problem = self._problem(features, self.penalty)
         validation = validated(problem, self.rows, Work.silent(), self.solver)
         seconds = time.monotonic() - start
         unit = target_variance(validation) if validation.calibration is None else 1.0
@@ -227,12 +226,10 @@ class Final:
         )
         return Validated(proposal, candidate, features, validation)
 
-    @property
-    def _intercept(self) -> bool:
-        return bool(self.model.fit_intercept)
-
-    def _map(self, features: QuadratureFeatures) -> Any:
-        return own_map(features)
+    def _problem(self, features: QuadratureFeatures, penalty: Penalty) -> Problem:
+        """Return the problem of the model with a fitted map."""
+        map_: Any = own_map(features)
+        return Problem(map_, self.targets, penalty, bool(self.model.fit_intercept))
 
     def _fitted(self, kernel: Any) -> QuadratureFeatures:
         """Return the fitted map of a kernel, drawn from the model's seed."""
