@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import dask.array as da
 import numpy as np
@@ -9,12 +10,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat.data.blocks import Block
+from quadfeat.data.rows import ArrayRows
 from quadfeat.kernels import Gaussian
-from quadfeat.solvers import paths
+from quadfeat.solvers import Numbers, Penalty, Problem, normal, paths, validated
 from quadfeat.solvers.curves import MOST, LeftOutCurve
 from quadfeat.solvers.dual import decomposed
 from quadfeat.solvers.moments import Moments, probe
-from quadfeat.solvers.ridge import RidgeProblem
+from quadfeat.solvers.ridge import AlphaPath, RidgeProblem
 from quadfeat.solvers.spectral import Spectral
 
 CRITERIA = ["auto", "loo", "gcv", "evidence"]
@@ -113,7 +116,7 @@ class TestCurve:
             ([0.5, 2.0, 1.0, 1.2], 2),  # but not if alphas between them are worse
             ([0.99, 0.995, 1.0, 1.2], 2),  # nor if it may be chance
             ([1.5, 1.2, 1.0, 0.6], 3),
-            ([1.5, 1.2, 1.0, 0.99], 3),  # larger ones are safer
+            ([1.5, 1.2, 1.0, 0.99], 2),  # that may be chance, too
         ],
     )
     def test_one_is_taken_unless_another_is_clearly_better(self, means, chosen):
@@ -122,6 +125,71 @@ class TestCurve:
         squares += np.array(means) - squares.mean(axis=0)  # exactly these means
         allowed = curve_of(squares).allowed(np.array([0.01, 0.1, 1.0, 10.0]))
         assert np.flatnonzero(allowed)[0] == chosen
+
+
+def path_with(loo):
+    alphas = 10.0 ** np.linspace(-4, 1, len(loo))
+    return AlphaPath(alphas, np.ones(len(loo)), np.ones(len(loo)), loo=np.array(loo))
+
+
+class TestPrecision:
+    def test_flat_at_the_smallest_alphas(self):
+        assert paths.is_flat_at_start(path_with([1.0, 1.001, 1.1, 1.2, 1.3, 1.4]))
+        assert not paths.is_flat_at_start(path_with([1.0, 1.01, 1.1, 1.2, 1.3, 1.4]))
+        assert not paths.is_flat_at_start(path_with([np.inf, 1.0, 1.1, 1.2, 1.3, 1.4]))
+        assert not paths.is_flat_at_start(AlphaPath(*np.ones((3, 4))))
+
+    def test_products_are_summed_again_only_if_a_smaller_alpha_helps(self):
+        """Without noise, errors fall with alpha as long as products are precise."""
+        assert ridge().fit(*smooth(3000, noise=0.0)).gram_dtype_ == "float64"
+        flat = ridge().fit(*smooth(12000, noise=0.1))
+        assert flat.alpha_ == flat.path_.alphas[0]
+        assert flat.gram_dtype_ == "float32"
+
+
+class TestSampledRows:
+    """Of very many rows, a sample is left out to choose alpha."""
+
+    @pytest.fixture(autouse=True)
+    def few(self, monkeypatch):
+        monkeypatch.setattr(normal, "MOST_LEFT_OUT", 1000)
+
+    def test_order_and_blocks_do_not_matter(self):
+        X, y = smooth(4000)
+        model = ridge().fit(X, y)
+        order = np.random.default_rng(0).permutation(len(X))
+        other = ridge().fit(X[order], y[order])
+        blocks = ridge().fit(da.from_array(X, chunks=(900, 2)), da.from_array(y, chunks=900))
+        for one in (other, blocks):
+            assert_allclose(one.path_.loo, model.path_.loo, rtol=1e-4)
+            assert one.alpha_ == model.alpha_
+
+    def test_the_sample_stands_for_all_rows(self, monkeypatch):
+        X, y = smooth(4000)
+        model = ridge("loo", alphas=ALPHAS).fit(X, y)
+        monkeypatch.setattr(normal, "MOST_LEFT_OUT", 10**6)
+        whole = ridge("loo", alphas=ALPHAS).fit(X, y)
+        # About 1000 of 4000 rows: four standard errors of their mean are 18 %.
+        assert_allclose(model.path_.loo, whole.path_.loo, rtol=0.18)
+        assert not np.array_equal(model.path_.loo, whole.path_.loo)
+
+    def test_losses_are_those_of_all_rows(self):
+        X, y = smooth(4000)
+        rows = ArrayRows(Block(X, y, None))
+        problem = Problem(FEATURES.map_, Numbers(), Penalty.of("loo", None), True)
+        found = validated(problem, rows)
+        assert found.losses.weight == 4000
+        assert found.loss.mean != pytest.approx(found.solution.curve.means.min(), rel=1e-6)
+        fixed = validated(replace(problem, penalty=Penalty.of(found.alpha, None)), rows)
+        assert found.loss.mean == pytest.approx(fixed.loss.mean, rel=1e-6)
+
+    def test_copies_of_few_rows_are_all_left_out(self):
+        """Of two distinct rows, a sample by content may be neither."""
+        X = np.tile([[0.0, 0.0], [1.0, 1.0]], (1000, 1))
+        y = np.tile([0.0, 1.0], 1000) + 0.1 * np.random.default_rng(0).standard_normal(2000)
+        model = ridge().fit(X, y)
+        assert np.isfinite(model.path_.loo).all()
+        assert_allclose(model.predict([[0.0, 0.0], [1.0, 1.0]]), [0.0, 1.0], atol=0.02)
 
 
 class TestSafety:

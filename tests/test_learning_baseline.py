@@ -91,6 +91,21 @@ class TestNumbers:
             rows = kept(validation, Numbers())
             assert is_better_than_constant(validation, rows, least) is expected
 
+    @pytest.mark.parametrize("n_rows", [80, 200])
+    def test_a_large_gain_needs_fewer_standard_errors(self, n_rows):
+        """One huge error makes the standard error large, but hardly changes the gain."""
+        rng = np.random.default_rng(1)
+        A = rng.uniform(-2.0, 2.0, (n_rows, 2))
+        y = np.exp(3.0 * np.cos(2.0 * A[:, 0]))
+        rows = ArrayRows(Block(A, y, None))
+        features = QuadratureFeatures(Gaussian(0.5), n_components=64, random_state=0).fit(A)
+        problem = Problem(features.map_, Numbers(), Penalty.of(1e-3, None), True)
+        validation = validated(problem, rows)
+        some = kept(validation, Numbers())
+        gain = gain_over_constant(validation, some)
+        least = 1.5 * gain.mean / gain.standard_error  # more than there are
+        assert is_better_than_constant(validation, some, least) is (n_rows == 200)
+
 
 class TestClasses:
     labels = (X[:, 0] + 0.2 * NOISE[:, 0] > 0.0).astype(int) + (X[:, 1] > 1.0)

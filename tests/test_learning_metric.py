@@ -46,8 +46,9 @@ class TestAverageOuterProduct:
     def test_units_of_targets_and_weights_do_not_matter(self, rng):
         gradients = rng.standard_normal((30, 2, 3))
         found = average_outer_product(gradients, np.ones(30))
-        other = average_outer_product(gradients * 1e5, np.full(30, 7.0))
-        np.testing.assert_allclose(other, found, rtol=1e-12)
+        for unit in (1e5, 1e-200, 1e200):
+            other = average_outer_product(gradients * unit, np.full(30, 7.0))
+            np.testing.assert_allclose(other, found, rtol=1e-12)
 
     def test_weights_count_as_copies(self, rng):
         gradients, counts = rng.standard_normal((30, 1, 3)), rng.integers(1, 4, 30)

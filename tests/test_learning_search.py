@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 
 from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import Gaussian, Matern, Metric
+from quadfeat.learning.candidates import FAMILIES
 from quadfeat.learning.clock import Clock
 
 FACTORS = np.array([1e-6, 1e6, 1.0, 1e3, 1e-3])
@@ -67,6 +68,10 @@ class TestChoice:
         # Half of the rows have judged the kernels that were learned from the others.
         assert {one.n_rows for one in fitted.candidates_} == {200}
         assert best.n_columns == 64
+
+    def test_each_kernel_is_listed_once(self, fitted):
+        names = [one.name for one in fitted.candidates_[1:]]  # the chosen one is listed again
+        assert len(set(names)) == len(names)
 
     def test_why(self, fitted):
         best = fitted.candidates_[0]
@@ -157,6 +162,35 @@ class TestChoice:
         assert model.score(X[400:], y[400:]) > 0.95
         integers = ridge(n_components=128).fit(X[:400, :1].astype(int), y[:400])
         assert integers.score(X[400:, :1].astype(int), means[categories[0, 400:]]) > 0.95
+
+    def test_many_columns_are_learned_by_a_few_steps(self):
+        """With 40 columns, hundreds of lengthscales fit the noise of a few hundred rows."""
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((3500, 40))
+        y = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.standard_normal(3500)
+        model = ridge(n_components=256).fit(X[:3000], y[:3000])
+        early = [one for one in model.candidates_ if "after a few steps" in one.name]
+        families = {one.name.partition(",")[0] for one in early}
+        assert families == {
+            "Matern 3/2",
+            "Gaussian",
+            "Matern 5/2",
+            "rational quadratic",
+            "Matern 1/2",
+        }
+        assert min(one.loss for one in early) < 0.8 * default_of(model).loss
+        few = ridge(n_components=64).fit(X[:1500], y[:1500])  # no more rows to learn from
+        assert not any("after a few steps" in one.name for one in few.candidates_)
+
+    def test_heavy_tails_do_not_hide_a_large_gain(self):
+        """A few huge targets make every standard error large."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-2.0, 2.0, (900, 6))
+        y = np.exp(4.0 * np.sin(3.0 * X[:, 0])) * np.exp(0.1 * rng.standard_normal(900))
+        model = ridge(n_components=128).fit(X[:600], y[:600])
+        default = ridge("gaussian", n_components=128).fit(X[:600], y[:600])
+        assert not model.candidates_[0].name.startswith("default")
+        assert model.score(X[600:], y[600:]) > default.score(X[600:], y[600:]) + 0.2
 
 
 class TestGivenParameters:

@@ -1205,7 +1205,7 @@ class TestBadInput:
             with pytest.raises(ValueError, match=r"all targets in y are equal.*Give rows with"):
                 model.predict(X[:3], return_std=True)
         for alpha in ("gcv", "loo"):
-            with pytest.raises(ValueError, match=f"alpha='{alpha}' cannot tell.* 1 sample"):
+            with pytest.raises(ValueError, match=r"alpha cannot be chosen.* 1 sample"):
                 QuadratureRidge("gaussian", n_components=20, alpha=alpha).fit(X[:1], y[:1])
         model = QuadratureRidge("gaussian", n_components=40, rule="orf", alpha=0.01, random_state=0)
         assert model.fit(X[:, :1], np.sin(2 * X[:, 0])).score(X[:, :1], np.sin(2 * X[:, 0])) > 0.99

@@ -21,8 +21,8 @@ class Block(NamedTuple):
         n_rows: int = self.X.shape[0]
         return n_rows
 
-    def part(self, rows: slice) -> Block:
-        """Return a slice of the rows."""
+    def part(self, rows: Any) -> Block:
+        """Return the rows of a slice or a mask."""
         return Block(
             self.X[rows],
             None if self.y is None else self.y[rows],

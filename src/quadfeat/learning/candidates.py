@@ -113,7 +113,7 @@ class Proposal:
         The standard units.
     family : str
         Its key in the families of the search; empty if it has none.
-    kind : {"default", "isotropic", "ard", "full", "arc-cosine"}
+    kind : {"default", "compressed", "isotropic", "ard", "early", "full", "arc-cosine"}
     multiple : float
         By how much the kernel is narrower than the one that was learned.
     seconds : float

@@ -41,6 +41,10 @@ def average_outer_product(gradients: Float64Array, weights: Float64Array) -> Flo
     array([[2., 0.],
            [0., 0.]])
     """
+    largest = float(np.abs(gradients).max(initial=0.0))
+    if largest == 0:
+        return np.eye(gradients.shape[2])
+    gradients = gradients / largest  # squares of any gradients are then in range
     lengths = np.sqrt(np.einsum("ijk,ijk->i", gradients, gradients))
     typical = float(weighted_quantiles(lengths[:, None], weights, (0.5,))[0, 0])
     if typical == 0:
@@ -51,10 +55,7 @@ def average_outer_product(gradients: Float64Array, weights: Float64Array) -> Flo
     )
     product = flat.T @ flat
     d = len(product)
-    trace = float(np.trace(product))
-    if trace == 0:
-        return np.eye(d)
-    product *= d / trace
+    product *= d / float(np.trace(product))
     product[np.diag_indices(d)] += LEAST
     return np.asarray(product * (d / np.trace(product)))
 

