@@ -39,7 +39,7 @@ class Watched:
             self.entries = entries
             return decide(final, entries, search)
 
-        Final.of_all_rows = watched  # type: ignore[method-assign]
+        Final.of_all_rows = watched  # type: ignore[assignment, method-assign]
 
     def best_and_default(self) -> tuple[Entry, Entry] | None:
         """Return the best entry and the default of the same heat; None if they are the same."""

@@ -146,8 +146,8 @@ def compare(name: str, n_splits: int, n_components: int) -> dict[str, list[score
                 else:
                     one = scores.of_classifier(model, X[test], y[test])
                 if label == "quadfeat" and task == "regression":
-                    bounds = model.predict_interval(X[test], coverage=scores.COVERAGE)
-                    one |= scores.of_interval(y[test], *bounds, float(y.std()))
+                    lower, upper = model.predict_interval(X[test], coverage=scores.COVERAGE)
+                    one |= scores.of_interval(y[test], lower, upper, float(y.std()))
             found.setdefault(label, []).append(one | {"seconds": seconds})
             if label == "quadfeat":
                 print(f"    {name}, split {split}: {model.why_}", file=sys.stderr, flush=True)

@@ -166,8 +166,8 @@ def usual_alphas(
     smallest = max(SMALLEST_ALPHA * largest, ALPHA_PER_ERROR * system.gram_error)
     if not np.isfinite(smallest):
         raise ValueError(
-            "the products of features, with their weights, are beyond the range of float32: rescale "
-            "sample_weight, or give gram_dtype='float64'."
+            "the products of features, with their weights, are beyond the range of float32: "
+            "rescale sample_weight, or give gram_dtype='float64'."
         )
     first = per_decade * int(np.ceil(np.log10(smallest)))
     last = int(np.ceil(per_decade * np.log10(largest)))
