@@ -44,7 +44,7 @@ class Watched:
     def best_and_default(self) -> tuple[Entry, Entry] | None:
         """Return the best entry and the default of the same heat; None if they are the same."""
         best = self.entries[0]
-        same = [one for one in self.entries if one.candidate.n_rows == best.candidate.n_rows]
+        same = [one for one in self.entries if one.is_of_heat(best)]
         default = next((one for one in same if one.proposal.kind == "default"), best)
         return None if default is best else (best, default)
 
@@ -70,7 +70,7 @@ def cells(name: str, n_rows: int, seed: int, watched: Watched) -> list[str]:
     if found is None:
         return ["", "", f"{untouched:.4f}", "", "", f"{chosen:.4f}"]
     best, default = found
-    gain = default.validation.difference(best.validation)
+    gain = best.gain_over(default)
     return [
         f"{gain.mean / gain.standard_error:.2f}",
         f"{best.loss / default.loss:.3f}",

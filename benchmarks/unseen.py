@@ -159,6 +159,11 @@ def mean(values: list[scores.Scores], key: str) -> float:
     return float(np.mean([one.get(key, np.nan) for one in values]))
 
 
+def cell(number: float, form: str) -> str:
+    """Return a formatted number, or nothing for NaN."""
+    return "" if np.isnan(number) else format(number, form)
+
+
 def main() -> None:
     """Print a table, and write it if asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -186,16 +191,17 @@ def main() -> None:
         table.add(
             name,
             str(len(load(name)[1])),
-            *(f"{number:.4f}" for number in numbers),
-            f"{np.mean(gains):+.4f}",
-            f"{min(gains):+.4f}",
-            f"{log_loss:+.4f}",
-            f"{mean(ours, 'coverage'):.3f}",
-            f"{mean(ours, 'seconds'):.1f}",
+            *(cell(number, ".4f") for number in numbers),
+            cell(float(np.mean(gains)), "+.4f"),
+            cell(min(gains), "+.4f"),
+            cell(log_loss, "+.4f"),
+            cell(mean(ours, "coverage"), ".3f"),
+            cell(mean(ours, "seconds"), ".1f"),
         )
         if np.mean(gains) < -MOST_BELOW[task]:
             below.append(name)
-    print(f"\nbelow the default kernel by more than {MOST_BELOW}: {', '.join(below) or 'none'}")
+    limits = " or ".join(map(str, MOST_BELOW.values()))
+    print(f"\nbelow the default kernel by more than {limits}: {', '.join(below) or 'none'}")
     if options.out is not None:
         table.write(options.out)
         circumstances("unseen-circumstances", "python benchmarks/unseen.py").write(options.out)

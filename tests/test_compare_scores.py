@@ -1,6 +1,7 @@
 """The scores of a comparison: those of scikit-learn, CPU seconds, memory, and who wins."""
 
 import json
+import re
 import os
 import time
 from importlib.util import find_spec
@@ -118,7 +119,7 @@ class TestMeasuring:
         code = "import time\nwhile time.process_time() < 0.3: pass"
         start = cpu_seconds()
         subprocess.run([sys.executable, "-S", "-c", code], check=True)
-        assert cpu_seconds() - start >= 0.3
+        assert cpu_seconds() - start >= 0.29  # clocks differ by their resolution
 
     def test_memory_is_that_of_the_work_alone(self):
         if np.isnan(PeakMemory().megabytes()):
@@ -260,6 +261,8 @@ class TestVerdict:
         noise = 0.01 * (noise - noise.mean(axis=0)) / noise.std(axis=0, ddof=1)
         scores.iloc[:, 1:] += noise + 0.009  # standard errors of 0.005
         assert verdict.decide(scores).hopeless
+        scores[TREES] = scores[PRIOR] + 1e-9  # predicts the mean, up to rounding
+        assert verdict.decide(scores).hopeless
         scores[LINE] += 0.002
         assert not verdict.decide(scores).hopeless
 
@@ -337,7 +340,7 @@ class TestCommand:
         told = " ".join(text.split())
         assert "warning: No model is better than guessing by the mean of the target" in told
         assert "No model is better than guessing" in (folder / "out" / "report.html").read_text()
-        assert "warning: alpha of linear is 100, the largest that was tried" in told
+        assert re.search(r"warning: alpha of .{6,25} is 100, the largest that was tried", told)
 
     def test_files_have_all_columns(self, noise):
         folder, _ = noise

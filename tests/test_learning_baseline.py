@@ -11,7 +11,7 @@ from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassif
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows
 from quadfeat.kernels import Gaussian
-from quadfeat.learning.baseline import gain_over_constant, is_better_than_constant
+from quadfeat.learning.baseline import gain_over_constant
 from quadfeat.solvers import Labels, Numbers, Penalty, Problem, validated
 from quadfeat.solvers.targets import KeptRows
 
@@ -89,7 +89,7 @@ class TestNumbers:
         for y, least, expected in ((SIGNAL, 3.0, True), (NOISE, 1.0, False)):
             validation = validation_of(Numbers(), y)
             rows = kept(validation, Numbers())
-            assert is_better_than_constant(validation, rows, least) is expected
+            assert gain_over_constant(validation, rows).is_clear(least) is expected
 
     @pytest.mark.parametrize("n_rows", [80, 200])
     def test_a_large_gain_needs_fewer_standard_errors(self, n_rows):
@@ -104,7 +104,7 @@ class TestNumbers:
         some = kept(validation, Numbers())
         gain = gain_over_constant(validation, some)
         least = 1.5 * gain.mean / gain.standard_error  # more than there are
-        assert is_better_than_constant(validation, some, least) is (n_rows == 200)
+        assert gain.is_clear(least) is (n_rows == 200)
 
 
 class TestClasses:
@@ -144,7 +144,7 @@ class TestClasses:
         for y, least, expected in ((self.labels, 3.0, True), (noise, 1.0, False)):
             validation = validation_of(Labels(), y)
             rows = kept(validation, Labels())
-            assert is_better_than_constant(validation, rows, least) is expected
+            assert gain_over_constant(validation, rows).is_clear(least) is expected
 
 
 class TestSmallTables:

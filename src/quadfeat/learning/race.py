@@ -18,7 +18,7 @@ from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows
 from quadfeat.data.watch import Work
 from quadfeat.kernels import Kernel
-from quadfeat.learning.baseline import squares_about_mean
+from quadfeat.learning.baseline import Gain, gain_over_constant, squares_about_mean
 from quadfeat.learning.candidates import KernelCandidate, Proposal
 from quadfeat.learning.clock import Clock
 from quadfeat.learning.columns import Columns
@@ -29,9 +29,16 @@ from quadfeat.maps.metric import map_of
 from quadfeat.rules import QuasiMonteCarlo, Rule, SphericalRadial
 from quadfeat.solvers.base import Penalty, Problem
 from quadfeat.solvers.normal import Normal
-from quadfeat.solvers.summaries import Summary, class_indices
+from quadfeat.solvers.summaries import class_indices
 from quadfeat.solvers.targets import KeptRows, Targets
-from quadfeat.solvers.validation import Validation, validated
+from quadfeat.solvers.validation import (
+    HITS,
+    LOG_LOSSES,
+    Losses,
+    Score,
+    Validation,
+    validated,
+)
 
 # Low-discrepancy points are better than orthogonal ones up to about this many columns.
 QUASI_UP_TO = 24
@@ -45,23 +52,41 @@ class Entry:
     ----------
     proposal : Proposal
     candidate : KernelCandidate
-    validation : Validation
     map : KernelMap
         For rows in standard units.
-    judges : KeptRows
-        The rows that have judged it, in standard units.
+    losses : Losses
+        Of the rows that judged it.
+    which : int
+        The loss that counts.
+    gain : Gain
+        Over a constant.
     """
 
     proposal: Proposal
     candidate: KernelCandidate
-    validation: Validation
     map: KernelMap
-    judges: KeptRows
+    losses: Losses
+    which: int
+    gain: Gain
 
     @property
     def loss(self) -> float:
         """The validated loss."""
         return self.candidate.loss
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of judging rows that were classified right; None for regression."""
+        return self.losses.score(HITS).mean if self.which == LOG_LOSSES else None
+
+    def is_of_heat(self, other: Entry) -> bool:
+        """Return whether two entries ran in the same heat, so that losses can be compared."""
+        ours, theirs = self.candidate, other.candidate
+        return (ours.n_rows, ours.n_columns) == (theirs.n_rows, theirs.n_columns)
+
+    def gain_over(self, other: Entry) -> Score:
+        """Return by how much the loss of another entry of the heat is larger, row by row."""
+        return other.losses.difference(self.losses, self.which)
 
 
 class Race:
@@ -101,6 +126,7 @@ class Race:
         self.n_jobs = n_jobs
         self.clock = clock
         self.entries: list[Entry] = []
+        self.tried: set[str] = set()  # names, with those of withdrawn entries
         self.n_rows = min(n_rows, sample.size)
         self._tables: dict[int, ArrayRows] = {}
         self._gram_dtype = "float32"
@@ -127,8 +153,11 @@ class Race:
         candidate = candidate_of(
             proposal.name, kernel, validation, unit, judging.n_rows, self.n_columns, seconds
         )
-        entry = Entry(proposal, candidate, validation, drawn, judges)
+        gain = gain_over_constant(validation, judges)
+        # The solution is dropped: its Gram matrix is large.
+        entry = Entry(proposal, candidate, drawn, validation.losses, validation.which, gain)
         self.entries.append(entry)
+        self.tried.add(candidate.name)
         return entry
 
     def best(self, *kinds: str) -> Entry:
@@ -230,15 +259,5 @@ def candidate_of(
 
 def target_variance(validation: Validation) -> float:
     """Return the variance of the targets, a mean over outputs; 1 if all are equal."""
-    summary: Summary = validation.solution.summary
-    found = float(np.mean(_variances(summary)))
+    found = float(validation.solution.summary.moments.target_variances.mean())
     return found if found > 0 else 1.0
-
-
-def _variances(summary: Summary) -> Float64Array:
-    """Return the variance of each output."""
-    moments = summary.moments
-    d, weight = moments.n_components, moments.weight
-    corner = moments.products[d:, d:]
-    means = corner[:-1, -1] / weight
-    return np.asarray(np.maximum(np.diagonal(corner)[:-1] / weight - means**2, 0.0))

@@ -53,35 +53,35 @@ class Rounds:
         before = second.best("default", "compressed", "isotropic", "ard", "early")
         compared = first.enter(before.proposal)
         entry, scale = compared, 1.0
-        for turn in range(ROUNDS):
-            scales = FIRST_SCALES if turn == 0 else LATER_SCALES
-            last, scale = self._enter_round(first, entry, turn + 1, scale, scales)
-            stalled = turn > 0 and last.loss > GAIN_PER_ROUND * entry.loss
-            entry = last
+        for turn in range(1, ROUNDS + 1):
+            scales = FIRST_SCALES if turn == 1 else LATER_SCALES
+            last = self._enter_round(first, entry, turn, scale, scales)
+            stalled = turn > 1 and last.loss > GAIN_PER_ROUND * entry.loss
+            entry, scale = last, last.proposal.multiple
             if stalled or entry.loss > HOPELESS * compared.loss or clock.is_over():
                 break
         if not self._declines(first.best("full"), compared, first):
             best = second.enter(first.best("full").proposal)
-            self._enter_round(second, best, ROUNDS + 1, scale, LATER_SCALES)
+            self._enter_round(second, best, turn + 1, best.proposal.multiple, LATER_SCALES)
             self._declines(second.best("full"), before, second)
         return self.notes
 
     def _enter_round(
         self, race: Race, entry: Entry, turn: int, scale: float, multiples: tuple[float, ...]
-    ) -> tuple[Entry, float]:
-        """Enter kernels with the metric of a model's gradients; return the best, and its scale."""
+    ) -> Entry:
+        """Enter kernels with the metric of a model's gradients; return the best one."""
         family = entry.proposal.family or next(iter(self.families))
         kernel, d = self.families[family], race.sample.d
         matrix = square_root(race.average_outer_product(entry))
+        name = f"{family}, full metric after {turn} round{'s' if turn > 1 else ''}"
         found = []
         for multiple in multiples:
             factor = scale * multiple
             inner = scalar(with_factors(kernel, np.full(1, factor * kernel.usual_factor(d))))
-            name = f"{family}, full metric after {turn} round{'s' if turn > 1 else ''}"
             columns = entry.proposal.columns
-            proposal = Proposal(name, Metric(inner, matrix), columns, family, "full")
-            found.append((race.enter(proposal), factor))
-        return min(found, key=lambda pair: pair[0].loss)
+            proposal = Proposal(name, Metric(inner, matrix), columns, family, "full", factor)
+            found.append(race.enter(proposal))
+        return min(found, key=lambda one: one.loss)
 
     def _declines(self, full: Entry, other: Entry, race: Race) -> bool:
         """Return whether a full metric gains too little; then take it out of the race."""

@@ -70,6 +70,12 @@ FINE_SCALES = (1.4, 2)
 FINE_SCALED = 1
 
 
+# Names of kinds of lengthscales.
+ONE_NAME = "one lengthscale"
+EACH_NAME = "a lengthscale for each column"
+FEW_STEPS_NAME = f"{EACH_NAME} after a few steps"
+
+
 class Search:
     """Proposes kernels and lets them race, in two heats.
 
@@ -124,6 +130,11 @@ class Search:
         """The default kernel."""
         return self._first.best("default")
 
+    @property
+    def n_tried(self) -> int:
+        """Number of kernels that were tried."""
+        return len(self._first.tried | self.race.tried)
+
     def run(self) -> list[Entry]:
         """Run all stages, or those for which there is time; return the entries, best first.
 
@@ -170,6 +181,7 @@ class Search:
             for name in names:
                 yield partial(self._enter_ard, name)
             yield self._enter_few_steps
+            yield self._enter_other_isotropic
         elif d > ARD_UP_TO:
             self.notes.append(
                 f"Lengthscales for each of {d} columns were not learned: up to {ARD_UP_TO} "
@@ -184,9 +196,14 @@ class Search:
         if self.kind == "full" and 1 < d <= FULL_UP_TO and self._is_learnable():
             yield self._enter_metrics
 
+    def note(self, text: str) -> None:
+        """Take a note, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     def note_interrupt(self) -> None:
         """Take a note that the search was interrupted."""
-        self.notes.append(f"The search was interrupted after {self.clock.seconds:.0f} seconds.")
+        self.note(f"The search was interrupted after {self.clock.seconds:.0f} seconds.")
 
     def _is_learnable(self) -> bool:
         """Return whether some kernel predicts better than a constant."""
@@ -240,41 +257,51 @@ class Search:
 
     def _enter_isotropic(self, name: str) -> None:
         """Enter a family with one learned lengthscale for standardized columns."""
-        self._enter_learned(name, "isotropic", f"{name}, one lengthscale")
+        self._enter_learned(name, "isotropic", f"{name}, {ONE_NAME}")
 
     def _enter_ard(self, name: str) -> None:
         """Enter a family with a learned lengthscale for each column."""
         start = next(iter(self._learned.values()), None)  # of the first family
         steps = FAMILY_STEPS if start is not None and start.has_each else MOST_STEPS
-        self._enter_learned(
-            name, "ard", f"{name}, a lengthscale for each column", start=start, max_steps=steps
-        )
+        self._enter_learned(name, "ard", f"{name}, {EACH_NAME}", start=start, max_steps=steps)
 
     def _enter_few_steps(self) -> None:
-        """Enter lengthscales after a few steps on more rows, for all families the same."""
+        """Enter lengthscales after a few steps on more rows, the same for all families."""
+        each = [one for one in self.race.entries if one.proposal.kind == "ard"]
         others, d = self.race.best("default", "compressed", "isotropic"), self.sample.d
         n_rows = min(MORE_ROWS, self.race.n_learning)
-        gains = self.race.best("ard").loss < WORTH_LENGTHSCALES * others.loss
+        gains = bool(each) and min(each, key=_loss).loss < WORTH_LENGTHSCALES * others.loss
         if n_rows < MORE_RATHER * FIRST_ROWS or (d <= FEW_COLUMNS and gains):
             return
-        first, *rest = self.families
-        kernel = self.families[first]
+        family = next(iter(self.families))
+        kernel = self.families[family]
         usual = with_factors(kernel, np.full(d, kernel.usual_factor(d)))
-        name = "{}, a lengthscale for each column after a few steps"
-        self._enter_learned(
-            first,
+        entry = self._enter_learned(
+            family,
             "early",
-            name.format(first),
+            f"{family}, {FEW_STEPS_NAME}",
             n_rows=n_rows,
             start=Learned(usual, START_ALPHA, 0.0, 0),
             max_steps=FEW_STEPS,
         )
-        ratios = self._learned[first].kernel.input_factor(d) / kernel.usual_factor(d)
-        for family in rest:
-            other = self.families[family]
-            same = with_factors(other, ratios * other.usual_factor(d))
-            proposal = Proposal(name.format(family), same, self._columns, family, "early")
-            self.race.enter(proposal)
+        if entry is not None:
+            self._enter_same(entry, FEW_STEPS_NAME)
+
+    def _enter_other_isotropic(self) -> None:
+        """Enter the learned lengthscale for other families, if one for each column is no better."""
+        entry = self.race.best("isotropic")
+        if entry.proposal.family and entry.loss <= self.race.best().loss:
+            self._enter_same(entry, ONE_NAME)
+
+    def _enter_same(self, entry: Entry, name: str) -> None:
+        """Enter other families with the lengthscales of an entry, relative to the usual ones."""
+        d, columns, kind = self.sample.d, entry.proposal.columns, entry.proposal.kind
+        learned: Any = entry.proposal.kernel
+        ratios = learned.input_factor(d) / learned.usual_factor(d)
+        for family, kernel in self.families.items():
+            if family != entry.proposal.family:
+                same = with_factors(kernel, np.broadcast_to(ratios, d) * kernel.usual_factor(d))
+                self.race.enter(Proposal(f"{family}, {name}", same, columns, family, kind))
 
     def _enter_more_rows(self) -> None:
         """Learn the lengthscales of the best family again, from more rows."""
@@ -289,7 +316,7 @@ class Search:
         self._enter_learned(
             family,
             "ard",
-            f"{family}, a lengthscale for each column, from {n_rows} rows",
+            f"{family}, {EACH_NAME}, from {n_rows} rows",
             n_rows=n_rows,
             multiple=best.proposal.multiple,
             start=self._learned[family],
@@ -304,27 +331,37 @@ class Search:
         n_rows: int | None = None,
         multiple: float = 1.0,
         **options: Any,
-    ) -> None:
-        """Learn lengthscales by the evidence, and enter the kernel, narrower by a multiple."""
+    ) -> Entry | None:
+        """Learn lengthscales by the evidence, and enter the kernel, narrower by a multiple.
+
+        Return None if a family has no lengthscales for these rows, but others may have.
+        """
         self.clock.show(f"learning {name}")
         start, sample = time.monotonic(), self.sample
         rows = slice(min(FIRST_ROWS, self.race.n_learning) if n_rows is None else n_rows)
-        learned = learn(
-            self.families[family],
-            self._columns.standard(sample.rows[rows]),
-            sample.Y[rows],
-            sample.weights[rows],
-            each=kind != "isotropic",
-            ranges=self._ranges(),
-            stop=self.clock.is_over,
-            **options,
-        )
-        self._learned[family] = learned
+        try:
+            learned = learn(
+                self.families[family],
+                self._columns.standard(sample.rows[rows]),
+                sample.Y[rows],
+                sample.weights[rows],
+                each=kind != "isotropic",
+                ranges=self._ranges(),
+                stop=self.clock.is_over,
+                **options,
+            )
+        except ValueError as error:
+            if not self.others:
+                raise
+            self.note(f"{name} was left out: {error}")
+            return None
+        if kind != "early":
+            self._learned[family] = learned
         seconds = time.monotonic() - start
         proposal = Proposal(name, learned.kernel, self._columns, family, kind)
         if multiple != 1.0:
             proposal = proposal.narrower(multiple, sample.d)
-        self.race.enter(replace(proposal, seconds=seconds))
+        return self.race.enter(replace(proposal, seconds=seconds))
 
     def _ranges(self) -> Float64Array:
         """Return the ranges of columns in standard units."""

@@ -207,7 +207,8 @@ class QuadratureModel(FittedModel):
             found = features_for(self, rows, solver)
             self.features_, self._choice = found.features, found.choice
             # With a checkpoint, rows are summed once more: a killed fit resumes from there.
-            solution = found.solution if self.checkpoint is None else None
+            if self.checkpoint is None or found.is_constant:
+                solution = found.solution
         if own_map(self.features_) is None:
             self._transformer_map = TransformerMap.of(self.features_, rows.n_columns)
         self._fitted_with = parameters.of_all_rows(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from quadfeat.data.rows import Rows
 from quadfeat.data.watch import Work
-from quadfeat.learning.baseline import BEST_OF_MANY, ONE_ALONE, is_better_than_constant
+from quadfeat.learning.baseline import BEST_OF_MANY, ONE_ALONE, Gain, gain_over_constant
 from quadfeat.learning.candidates import Choice, KernelCandidate, Proposal
 from quadfeat.learning.race import Entry, candidate_of, target_variance
 from quadfeat.learning.sample import LearningSample
@@ -36,6 +36,9 @@ CLEAR_ERRORS = 4.0
 LEAST_ERRORS = 2.0
 CLEAR_GAIN = 0.97
 
+# A kernel whose accuracy is lower by more than this needs CLEAR_ERRORS.
+MOST_LOST = 0.003
+
 # The second of them is of another family if the loss of one is within this factor of the best.
 CLOSE = 1.1
 
@@ -58,11 +61,14 @@ class Chosen:
     choice : Choice
     solution : Solution or None
         The solution for all rows, if the map was validated on them.
+    is_constant : bool
+        Whether the solution is the mean of the targets, since nothing predicts them better.
     """
 
     features: Any
     choice: Choice
     solution: Solution | None = None
+    is_constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,65 +102,85 @@ class Final:
     sample: LearningSample
 
     def of_sample(self, entries: list[Entry], search: Search) -> Chosen:
-        """Return the kernel that is best on the sample."""
+        """Return the kernel that is best on the sample, or the default if none is clearly good."""
         best = self._best_of_race(entries, search)
-        candidates = _first(best, entries)
-        why = _why(candidates, self.sample, search, is_clear=_is_clear(best))
-        return Chosen(self._fitted(best.candidate.kernel), Choice(why, candidates))
+        is_clear = best.gain.is_clear(BEST_OF_MANY)
+        if not is_clear:
+            best = _default_beside(best, entries)
+        features = self._fitted(best.candidate.kernel)
+        self._advance(features)
+        rest = (entry.candidate for entry in entries if entry is not best)
+        candidates = (best.candidate, *rest)
+        why = _why(candidates, self.sample, search, is_clear=is_clear)
+        return Chosen(features, Choice(why, candidates))
 
     def of_all_rows(self, entries: list[Entry], search: Search) -> Chosen:
         """Return the kernel that is best on all rows."""
         finalists = self._finalists(entries, search)
-        best = self._best_of(finalists, search)
-        if best is None:
-            return self.of_sample(entries, search)
-        if self._has_seen_all:
-            is_clear = _is_clear(finalists[0])
-            if best.proposal is finalists[0].proposal:
-                best = best.judged_by(finalists[0])
-        else:
-            is_clear = self._beats_constant(best, BEST_OF_MANY)
-        if not is_clear and best.proposal.kind != "default":
-            best = self._validated(search.default.proposal)
-        return self._answer(best, entries, search, is_clear=is_clear)
-
-    def _best_of(self, finalists: list[Entry], search: Search) -> Validated | None:
-        """Return the kernel with the smallest loss on all rows; None if none was validated."""
-        found: list[Validated] = []
+        best, is_clear = None, True
         try:
-            for proposal in self._proposals(finalists, found):
-                if found and search.clock.is_over():
-                    search.notes.append("There was no time to validate others on all rows.")
+            for finalist in finalists:
+                if best is not None and search.clock.is_over():
+                    search.note("There was no time to validate others on all rows.")
                     break
-                search.clock.show(f"validating {proposal.name} on all rows")
-                found.append(self._validated(proposal))
-                # One Gram matrix at a time: drop all solutions but the best one.
-                found.sort(key=lambda one: one.candidate.loss)
-                del found[1:]
+                best = self._better(best, finalist.proposal, search)
+            if best is not None and self._narrows(best):
+                best = self._narrowed(best, search)
+            if best is not None:
+                is_clear = self._is_clear(best, finalists[0])
+            if best is not None and not is_clear and best.proposal.kind != "default":
+                best = None  # one Gram matrix at a time
+                best = self._better(best, search.default.proposal, search)
         except KeyboardInterrupt:
             search.note_interrupt()
-        return found[0] if found else None
+        if best is None:
+            return self.of_sample(entries, search)
+        if self._has_seen_all and best.proposal is finalists[0].proposal:
+            best = best.judged_by(finalists[0])
+        return self._answer(best, entries, search, is_clear=is_clear)
+
+    def _better(self, best: Validated | None, proposal: Proposal, search: Search) -> Validated:
+        """Validate a proposal on all rows; return the better one of both."""
+        search.clock.show(f"validating {proposal.name} on all rows")
+        found = self._validated(proposal)
+        if best is not None and best.candidate.loss <= found.candidate.loss:
+            return best
+        return found
+
+    def _narrows(self, best: Validated) -> bool:
+        """Return whether narrower kernels may be better than those of the search.
+
+        If the race has seen all rows, all rows cannot judge them: the kernel was learned from them.
+        """
+        is_wide = self.model.n_components > NARROWER_FROM and not self._has_seen_all
+        return is_wide and best.proposal.kind != "default"
+
+    def _narrowed(self, best: Validated, search: Search) -> Validated:
+        """Return narrower versions of a kernel as long as they are better."""
+        factor, most_steps = NARROWER
+        for _ in range(most_steps):
+            before = best
+            if search.clock.is_over():
+                break
+            best = self._better(best, best.proposal.narrower(factor, self.sample.d), search)
+            if best is before:
+                break
+        return best
+
+    def _is_clear(self, best: Validated, winner: Entry) -> bool:
+        """Return whether a kernel beats a constant by more than chance."""
+        if self._has_seen_all:
+            return winner.gain.is_clear(BEST_OF_MANY)
+        return self._gain(best).is_clear(BEST_OF_MANY)
+
+    def _gain(self, one: Validated) -> Gain:
+        rows = self.targets.kept(one.validation.solution.summary)
+        return gain_over_constant(one.validation, rows)
 
     @property
     def _has_seen_all(self) -> bool:
         """Whether the race has seen all rows: then its judgment is better than that of all rows."""
         return self.sample.n_rows <= min(SECOND_HEAT[0], self.sample.sample.size)
-
-    def _beats_constant(self, one: Validated, least: float) -> bool:
-        rows = self.targets.kept(one.validation.solution.summary)
-        return is_better_than_constant(one.validation, rows, least)
-
-    def _proposals(self, finalists: list[Entry], found: list[Validated]) -> Iterator[Proposal]:
-        """Yield the finalists, and then narrower versions of the best one that was found."""
-        for entry in finalists:
-            yield entry.proposal
-        factor, most_steps = NARROWER
-        if self.model.n_components > NARROWER_FROM and found[0].proposal.kind != "default":
-            for _ in range(most_steps):
-                proposal = found[0].proposal.narrower(factor, self.sample.d)
-                yield proposal
-                if found[0].proposal is not proposal:
-                    return
 
     def _answer(
         self, best: Validated, entries: list[Entry], search: Search, *, is_clear: bool
@@ -162,13 +188,15 @@ class Final:
         features, validation = best.features, best.validation
         self._advance(features)
         solution = validation.solution
-        can_be_constant = self.penalty.alpha is None and validation.calibration is None
-        if can_be_constant and not (is_clear or self._beats_constant(best, ONE_ALONE)):
+        is_free = self.penalty.alpha is None and self.penalty.alphas is None
+        is_constant = is_free and validation.calibration is None and not is_clear
+        is_constant = is_constant and not self._gain(best).is_clear(ONE_ALONE)
+        if is_constant:
             search.notes.insert(0, "The model predicts their mean.")
             solution = self._constant(features)
         candidates = (best.candidate, *(entry.candidate for entry in entries))
         why = _why(candidates, self.sample, search, is_clear=is_clear)
-        return Chosen(features, Choice(why, candidates), solution)
+        return Chosen(features, Choice(why, candidates), solution, is_constant)
 
     def _constant(self, features: QuadratureFeatures) -> Solution:
         """Return the solution that predicts the mean of the targets."""
@@ -183,7 +211,7 @@ class Final:
         if self._has_seen_all:
             # The default may be better with the map that was asked for.
             return [best] if default is best else [best, default]
-        same_heat = [one for one in entries if one.candidate.n_rows == best.candidate.n_rows]
+        same_heat = [one for one in entries if one.is_of_heat(best)]
         others = [one for one in same_heat if one.proposal.kind != "default" and one is not best]
         # With more rows and columns, another family may be the best one.
         rivals = [one for one in others if one.proposal.family != best.proposal.family]
@@ -199,17 +227,25 @@ class Final:
         default = _default_beside(best, entries)
         if default is best or not self._has_seen_all:
             return best
-        if default.candidate.n_rows != best.candidate.n_rows:
+        if not default.is_of_heat(best):
             return best
-        gain = default.validation.difference(best.validation)
+        gain = best.gain_over(default)
         least = LEAST_ERRORS * (0.5 if best.loss <= CLEAR_GAIN * default.loss else 1.0)
-        if gain.mean >= least * gain.standard_error:
-            return best
-        search.notes.append(
-            f"The default kernel is used: {best.candidate.name} has a smaller loss, "
-            f"{best.loss:.4g} instead of {default.loss:.4g}, but that may be chance."
-        )
-        return default
+        if gain.mean < least * gain.standard_error:
+            search.note(
+                f"The default kernel is used: {best.candidate.name} has a smaller loss, "
+                f"{best.loss:.4g} instead of {default.loss:.4g}, but that may be chance."
+            )
+            return default
+        if best.accuracy is not None and default.accuracy is not None:
+            lost = default.accuracy - best.accuracy
+            if lost > MOST_LOST and gain.mean < CLEAR_ERRORS * gain.standard_error:
+                search.note(
+                    f"The default kernel is used: {best.candidate.name} has a smaller log loss, "
+                    f"but its accuracy is lower by {lost:.4f}."
+                )
+                return default
+        return best
 
     def _validated(self, proposal: Proposal) -> Validated:
         start = time.monotonic()
@@ -250,31 +286,20 @@ class Final:
             ours.set_state(theirs.get_state())
 
 
-def _is_clear(entry: Entry) -> bool:
-    """Return whether an entry of the race beats a constant by more than chance."""
-    return is_better_than_constant(entry.validation, entry.judges, BEST_OF_MANY)
-
-
 def _default_beside(best: Entry, entries: list[Entry]) -> Entry:
     """Return the entry of the default kernel, of the same heat if there is one."""
     defaults = [one for one in entries if one.proposal.kind == "default"]
-    same = [one for one in defaults if one.candidate.n_rows == best.candidate.n_rows]
+    same = [one for one in defaults if one.is_of_heat(best)]
     return (same or defaults)[0]
-
-
-def _first(best: Entry, entries: list[Entry]) -> tuple[KernelCandidate, ...]:
-    """Return the candidates of entries with the best one first."""
-    rest = (entry.candidate for entry in entries if entry is not best)
-    return (best.candidate, *rest)
 
 
 def _is_clearly_worse(default: Entry, best: Entry) -> bool:
     """Return whether the default kernel is worse than another one beyond doubt."""
     if default.loss <= CLEARLY_WORSE * best.loss:
         return False
-    if default.candidate.n_rows != best.candidate.n_rows:
+    if not default.is_of_heat(best):
         return False
-    difference = default.validation.difference(best.validation)
+    difference = best.gain_over(default)
     return difference.mean > CLEAR_ERRORS * difference.standard_error
 
 
@@ -298,7 +323,7 @@ def _why(
             f" The default kernel has {_score(default, is_regression)} on {default.n_rows} rows "
             f"with {default.n_columns} columns."
         )
-    text += f" {len(candidates)} kernels were tried in {search.clock.seconds:.1f} seconds."
+    text += f" {search.n_tried} kernels were tried in {search.clock.seconds:.1f} seconds."
     if not is_clear:
         constant, what = ("mean", "targets") if is_regression else ("frequencies", "classes")
         text += (

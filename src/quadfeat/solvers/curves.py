@@ -88,7 +88,7 @@ class LeftOutCurve:
             plain = None if plain is None else weights[weights > 0] @ plain[weights > 0]
         squares, weights = squares[weights > 0], weights[weights > 0]
         some = squares[:, :: _stride(squares.shape[1])]
-        scaled = weights[:, None] * np.where(np.isfinite(some), np.minimum(some, MOST), 0.0)
+        scaled = weights[:, None] * np.fmin(some, MOST)
         return cls(
             float(weights.sum()),
             float(weights @ weights),
@@ -163,7 +163,7 @@ class LeftOutCurve:
         with np.errstate(invalid="ignore"):  # infinite errors
             excess = errors - errors[best]
             near = excess <= WITHIN * errors[best]
-            tied = near & (excess <= STANDARD_ERRORS * self.standard_errors())
+            tied = near & (excess <= STANDARD_ERRORS * self.standard_errors(best))
         places = np.arange(len(errors))
         if has_one and best > one:
             lowest = int(places[tied & (places >= one)].min(initial=best))

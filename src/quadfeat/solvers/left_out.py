@@ -83,7 +83,5 @@ def calibrated(
     """Return the calibration of a classifier, from the rows that it keeps."""
     rows = targets.kept(summary)
     decisions = rows.targets - LeftOut.of_kept(posterior, features, rows).errors
-    moments = summary.moments
-    amounts = moments.products[moments.n_components : -1, -1] + moments.shift * moments.weight
     assert rows.labels is not None
-    return best_calibration(decisions, rows.labels, rows.weights, amounts)
+    return best_calibration(decisions, rows.labels, rows.weights, summary.moments.target_totals)

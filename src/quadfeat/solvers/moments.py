@@ -94,6 +94,18 @@ class Moments:
         """The sum of the weights."""
         return float(self.products[-1, -1])
 
+    @property
+    def target_totals(self) -> Float64Array:
+        """Weighted sums of the targets, shape (n_outputs,)."""
+        return self.products[self.n_components : -1, -1] + self.shift * self.weight
+
+    @property
+    def target_variances(self) -> Float64Array:
+        """Weighted variances of the targets, shape (n_outputs,)."""
+        corner = self.products[self.n_components :, self.n_components :]
+        means = corner[:-1, -1] / self.weight
+        return np.asarray(np.maximum(np.diagonal(corner)[:-1] / self.weight - means**2, 0.0))
+
     def gram_error(self) -> float:
         """Estimate the spectral norm of the rounding error of ``Z' W Z``."""
         d = self.n_components

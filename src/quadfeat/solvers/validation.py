@@ -93,6 +93,18 @@ class Losses:
             np.concatenate([self.values, other.values]),
         )
 
+    def difference(self, other: Losses, which: int) -> Score:
+        """Return the mean of this loss minus another one, row by row, and its standard error.
+
+        Both have to be those of the same single rows.
+        """
+        if not np.array_equal(self.weights, other.weights):
+            raise ValueError(
+                "the two maps were validated on different rows: give both the same rows."
+            )
+        differences = self.values[:, [which]] - other.values[:, [which]]
+        return Losses.of(differences, self.weights, single=False).score(0)
+
     def score(self, which: int) -> Score:
         """Return the mean of a loss and its standard error."""
         weight, mean = np.float64(self.weight), self.sums[which] / self.weight
@@ -146,25 +158,21 @@ class Validation:
         return None if self.calibration is None else self.losses.score(HITS)
 
     @property
-    def loss(self) -> Score:
-        """What a better map has less of: the log loss for classes, otherwise the squared error."""
-        return self.losses.score(SQUARES if self.calibration is None else LOG_LOSSES)
+    def which(self) -> int:
+        """The loss that a better map has less of: log loss for classes, else squared error."""
+        return SQUARES if self.calibration is None else LOG_LOSSES
 
-    def difference(self, other: Validation, power: float = 1.0) -> Score:
+    @property
+    def loss(self) -> Score:
+        """The mean of the loss that a better map has less of."""
+        return self.losses.score(self.which)
+
+    def difference(self, other: Validation) -> Score:
         """Return the mean of this loss minus another one, row by row, and its standard error.
 
         A negative mean says that this map is better. Both have to be validated on the same rows.
-        Losses are raised to a power first: with 1/2, a few huge losses do not hide the others.
         """
-        ours, theirs = self.losses, other.losses
-        if not np.array_equal(ours.weights, theirs.weights):
-            raise ValueError(
-                "the two maps were validated on different rows: give both the same rows."
-            )
-        which = SQUARES if self.calibration is None else LOG_LOSSES
-        values = (one.values[:, [which]] ** power for one in (ours, theirs))
-        differences = np.subtract(*values)
-        return Losses.of(differences, ours.weights, single=False).score(0)
+        return self.losses.difference(other.losses, self.which)
 
 
 @dataclass(frozen=True)

@@ -258,8 +258,8 @@ def _saved_memory(found: Findings) -> str:
     peaks = found.table.set_index(["contestant", "D"])["peak_memory_mb"]
     key = max(simple, key=lambda one: float(found.scores[one].mean()))
     return (
-        f"It needs {peaks[found.verdict.key]:.0f} MB of memory to train; {_short(key)}, which is "
-        f"no better, needs {peaks[key]:.0f} MB."
+        f"It needs {peaks[found.verdict.key]:.0f} MB of memory to train; {_short(key)}, the best "
+        f"pipeline with a map, needs {peaks[key]:.0f} MB."
     )
 
 

@@ -31,6 +31,7 @@ from quadfeat.apps.compare.contest import (
 
 Key = tuple[str, int]  # contestant and number of features
 CLEARLY = 2.0  # standard errors by which a rule must beat the default, and a model guessing
+SAME = 1e-4  # scores that differ by no more than this part are those of the same predictions
 # Our model wins a tie if it needs less than this share of the memory, and the other one needs more
 # than these megabytes: below that, memory decides nothing.
 LESS_MEMORY = 0.8
@@ -227,7 +228,9 @@ def _is_hopeless(scores: pd.DataFrame, keys: Sequence[Key]) -> bool:
     guess = (GUESS, 0)
     if guess not in scores.columns:
         return False
-    gains = [difference(scores, key, guess) for key in keys]
+    # A model that predicts the mean is a guess, up to rounding.
+    others = [key for key in keys if not np.allclose(scores[key], scores[guess], SAME, 0.0)]
+    gains = [difference(scores, key, guess) for key in others]
     return all(gain.mean <= CLEARLY * gain.error for gain in gains)
 
 
