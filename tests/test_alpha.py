@@ -114,6 +114,7 @@ class TestCurve:
         [
             ([0.5, 0.7, 1.0, 1.2], 0),  # clearly better than 1
             ([0.5, 2.0, 1.0, 1.2], 2),  # but not if alphas between them are worse
+            ([0.5, 0.8, 0.7, 1.0], 2),  # nor if errors rise on the way
             ([0.99, 0.995, 1.0, 1.2], 2),  # nor if it may be chance
             ([1.5, 1.2, 1.0, 0.6], 3),
             ([1.5, 1.2, 1.0, 0.99], 2),  # that may be chance, too
@@ -123,8 +124,17 @@ class TestCurve:
         rng = np.random.default_rng(0)
         squares = np.array(means) + 0.5 * rng.standard_normal((100, 4)) ** 2
         squares += np.array(means) - squares.mean(axis=0)  # exactly these means
-        allowed = curve_of(squares).allowed(np.array([0.01, 0.1, 1.0, 10.0]))
+        alphas = [0.001, 0.01, 0.1, 1.0] if means[-1] == 1.0 else [0.01, 0.1, 1.0, 10.0]
+        allowed = curve_of(squares).allowed(np.array(alphas))
         assert np.flatnonzero(allowed)[0] == chosen
+
+    def test_infinite_errors_are_in_the_way(self):
+        """At an alpha where most rows determine their own predictions, errors are not small."""
+        rng = np.random.default_rng(0)
+        squares = np.array([0.1, 0.5, 1.0, 1.2]) * rng.chisquare(1, (100, 1))
+        squares[:60, 1] = np.inf
+        allowed = curve_of(squares).allowed(np.array([0.01, 0.1, 1.0, 10.0]))
+        assert np.flatnonzero(allowed)[0] == 2
 
 
 def path_with(loo):

@@ -1,8 +1,8 @@
 """The scores of a comparison: those of scikit-learn, CPU seconds, memory, and who wins."""
 
 import json
-import re
 import os
+import re
 import time
 from importlib.util import find_spec
 

@@ -235,6 +235,28 @@ class TestHopelessTables:
         prior = log_loss(y[600:], np.tile(shares, (600, 1)))
         assert log_loss(y[600:], model.predict_proba(X[600:])) <= prior + 0.005
 
+    @pytest.mark.parametrize("seed", range(4))
+    def test_few_noisy_classes_have_the_probabilities_of_the_prior(self, seed):
+        rng = np.random.default_rng([seed, 60])
+        X, y = rng.standard_normal((4060, 6)), (rng.random(4060) < 0.3).astype(int)
+        model = classifier().fit(X[:60], y[:60])
+        found = log_loss(y[60:], model.predict_proba(X[60:]))
+        share = y[:60].mean()
+        assert found <= log_loss(y[60:], np.tile([1 - share, share], (4000, 1))) + 1e-3
+        assert "The model predicts their frequencies" in model.why_
+
+    def test_a_constant_survives_a_checkpoint(self, tmp_path):
+        rng = np.random.default_rng(0)
+        X, y = rng.standard_normal((300, 4)), rng.standard_normal(300)
+        model = ridge(checkpoint=tmp_path / "fit").fit(X, y)
+        assert "The model predicts their mean" in model.why_
+        assert model.predict(X).std() < 1e-6
+
+    def test_alphas_of_the_user_are_kept(self):
+        rng = np.random.default_rng(0)
+        model = ridge(alphas=[1.0, 10.0]).fit(rng.standard_normal((300, 4)), rng.random(300))
+        assert model.alpha_ in (1.0, 10.0)
+
     def test_few_rows_use_the_default(self):
         X, y = smooth(30)
         model = ridge().fit(X, y)
@@ -351,6 +373,32 @@ class TestSources:
         np.testing.assert_array_equal(model.metric_, metric)
         assert model.why_ == why
         assert model.score(*smooth(seed=1)) > 0.95
+
+    def test_the_first_batch_may_be_one_row(self):
+        X, y = smooth()
+        model = ridge().partial_fit(X[:1], y[:1])
+        assert "1 row is too few" in model.why_
+        model.partial_fit(X[1:], y[1:])
+        assert model.score(X, y) > 0.5
+
+    def test_a_generator_continues_after_the_map(self):
+        X, y = smooth(100)
+        generator = np.random.default_rng(0)
+        one, other = (ridge(random_state=generator).partial_fit(X, y) for _ in range(2))
+        assert one.map_.fingerprint() != other.map_.fingerprint()
+
+    def test_chunks_of_a_table_do_not_matter(self):
+        """Short blocks are multiplied in float64: another minimum of the errors must not win."""
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((600, 5))
+        X[:, 1] = np.exp(X[:, 1])
+        y = np.sin(2 * X[:, 0]) + np.log(X[:, 1]) + 0.3 * rng.standard_normal(600)
+        model = ridge().fit(X, y)
+        with dask.config.set(scheduler="synchronous"):
+            chunks = da.from_array(X, chunks=(300, 5)), da.from_array(y, chunks=300)
+            other = ridge().fit(*chunks)
+        assert other.alpha_ == model.alpha_
+        np.testing.assert_allclose(other.predict(X), model.predict(X), atol=0.02)
 
     def test_streams(self):
         X, y = smooth(600)

@@ -33,7 +33,7 @@ COMPARABLE = 100.0
 # Rows from which lengthscales are learned: first for all families, then for the best one.
 FIRST_ROWS = 800
 MORE_ROWS = 2000
-MORE_RATHER = 1.5  # more rows have to be so many times as many
+MORE_RATHER = 1.5  # learn again only if there are at least this many times as many rows
 
 # Steps of the search for other families, which starts from the lengthscales of the first one, and
 # of the search on more rows.
@@ -63,8 +63,8 @@ FINALISTS = 3
 
 # With few features, a wider or narrower kernel than that of the exact process can be better: with
 # 1024 features, a Matern kernel that is 8 times narrower has a loss of .20 instead of .22 on
-# california. The scale is multiplied or divided by a factor as long as the loss falls, so often at
-# most: in the first heat for each finalist, and in the second heat for the best ones.
+# california. The scale is multiplied or divided by a factor as long as the loss falls, at most this
+# many times: in the first heat for each finalist, and in the second heat for the best ones.
 COARSE_SCALES = (2.0, 4)
 FINE_SCALES = (1.4, 2)
 FINE_SCALED = 1
@@ -142,7 +142,7 @@ class Search:
         the entry of the last heat.
         """
         first = self._first
-        self._enter_default()  # however little time there is
+        first.enter(self.default_proposal())  # however little time there is
         try:
             for stage in self._stages():
                 if self.clock.is_over():
@@ -227,15 +227,15 @@ class Search:
                 found.setdefault(entry.proposal.base_name, entry)
         return list(found.values())[:FINALISTS]
 
-    def _enter_default(self) -> None:
-        """Enter the Gaussian or the given kernel with its usual scale, on standardized columns."""
+    def default_proposal(self) -> Proposal:
+        """Return the Gaussian or the given kernel with its usual scale, on standardized columns."""
         sample, name = self.sample, "Gaussian"
         kernel: Any = Gaussian()
         if not self.others:
             name, kernel = next(iter(self.families.items()))
         columns, usual = sample.columns, kernel.usual_factor(sample.d)
         default = with_factors(kernel, usual * columns.units / sample.deviations)
-        self.race.enter(Proposal(f"default: {name}", default, columns, "", "default"))
+        return Proposal(f"default: {name}", default, columns, "", "default")
 
     def _enter_common_unit(self) -> None:
         """Enter the usual scale for columns as they are, which may share a unit as pixels do."""

@@ -62,11 +62,13 @@ def choose(
     sample = LearningSample.gathered(targets, outputs, opening)
     penalty = Penalty.of(model.alpha, model.alphas)
     search = _search(model, sample, penalty, clock)
+    final = Final(model, rows, fit, solver, penalty, targets, sample)
+    if sample.size < 2:
+        return final.of_default(search)
     # The matrices are small: threads of BLAS would wait for each other longer than they save, above
     # all if other processes are busy.
     with threadpool_limits(1, user_api="blas"):
         entries = search.run()
-    final = Final(model, rows, fit, solver, penalty, targets, sample)
     if solver is None or rows.is_stream or not solver.adds_rows:
         return final.of_sample(entries, search)
     return final.of_all_rows(entries, search)

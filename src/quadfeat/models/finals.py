@@ -12,11 +12,17 @@ import numpy as np
 
 from quadfeat.data.rows import Rows
 from quadfeat.data.watch import Work
-from quadfeat.learning.baseline import BEST_OF_MANY, ONE_ALONE, Gain, gain_over_constant
+from quadfeat.learning.baseline import (
+    BEST_OF_MANY,
+    ONE_ALONE,
+    ONE_ALONE_FOR_CLASSES,
+    Gain,
+    gain_over_constant,
+)
 from quadfeat.learning.candidates import Choice, KernelCandidate, Proposal
 from quadfeat.learning.race import Entry, candidate_of, target_variance
 from quadfeat.learning.sample import LearningSample
-from quadfeat.learning.search import SECOND_HEAT, Search
+from quadfeat.learning.search import FEWEST_ROWS, SECOND_HEAT, Search
 from quadfeat.models.features import QuadratureFeatures
 from quadfeat.models.fitted import own_map
 from quadfeat.solvers.base import Penalty, Problem, Solution, Solver
@@ -39,11 +45,12 @@ CLEAR_GAIN = 0.97
 # A kernel whose accuracy is lower by more than this needs CLEAR_ERRORS.
 MOST_LOST = 0.003
 
-# The second of them is of another family if the loss of one is within this factor of the best.
+# The second finalist comes from another family if the loss of one is within this factor of the
+# best.
 CLOSE = 1.1
 
 # With more columns than the maps of the search had, narrower kernels may be better. The scale is
-# multiplied by this factor as long as the loss falls, so often at most.
+# multiplied by this factor as long as the loss falls, at most this many times.
 NARROWER_FROM = 1024
 NARROWER = (1.4, 3)
 
@@ -81,8 +88,14 @@ class Validated:
     validation: Validation
 
     def judged_by(self, entry: Entry) -> Validated:
-        """Return the same with the loss of an entry: those of rows to learn from are too small."""
+        """Return a copy with the loss in the race, unless that of all rows is clearly larger.
+
+        The loss of all rows is too small, because it includes the rows that the kernel was learned
+        from. It is larger if the map has so few columns that another draw of them is much worse.
+        """
         judged = entry.candidate
+        if judged.loss + LEAST_ERRORS * judged.standard_error < self.candidate.loss:
+            return self
         candidate = self.candidate._replace(
             loss=judged.loss, standard_error=judged.standard_error, n_rows=judged.n_rows
         )
@@ -100,6 +113,14 @@ class Final:
     penalty: Penalty
     targets: Targets
     sample: LearningSample
+
+    def of_default(self, search: Search) -> Chosen:
+        """Return the default kernel, without a race."""
+        proposal = search.default_proposal()
+        features = self._fitted(proposal.columns.kernel(proposal.kernel))
+        self._advance(features)
+        why = f"{proposal.name} is used: {self.sample.size} row is too few to choose a kernel."
+        return Chosen(features, Choice(why))
 
     def of_sample(self, entries: list[Entry], search: Search) -> Chosen:
         """Return the kernel that is best on the sample, or the default if none is clearly good."""
@@ -189,10 +210,14 @@ class Final:
         self._advance(features)
         solution = validation.solution
         is_free = self.penalty.alpha is None and self.penalty.alphas is None
-        is_constant = is_free and validation.calibration is None and not is_clear
-        is_constant = is_constant and not self._gain(best).is_clear(ONE_ALONE)
+        is_regression = validation.calibration is None
+        if not is_regression and self.sample.size < FEWEST_ROWS:
+            is_free = False  # so few rows say little about probabilities
+        least = ONE_ALONE if is_regression else ONE_ALONE_FOR_CLASSES
+        is_constant = is_free and not is_clear and not self._gain(best).is_clear(least)
         if is_constant:
-            search.notes.insert(0, "The model predicts their mean.")
+            constant = "mean" if is_regression else "frequencies"
+            search.notes.insert(0, f"The model predicts their {constant}.")
             solution = self._constant(features)
         candidates = (best.candidate, *(entry.candidate for entry in entries))
         why = _why(candidates, self.sample, search, is_clear=is_clear)
@@ -335,6 +360,8 @@ def _why(
 
 def _score(candidate: KernelCandidate, is_regression: bool) -> str:
     """Return the score of a candidate in words."""
+    error = candidate.standard_error
+    uncertainty = f" +- {error:.4f}" if np.isfinite(error) else ""
     if is_regression:
-        return f"an R2 of {1.0 - candidate.loss:.4f} +- {candidate.standard_error:.4f}"
-    return f"a log loss of {candidate.loss:.4f} +- {candidate.standard_error:.4f}"
+        return f"an R2 of {1.0 - candidate.loss:.4f}{uncertainty}"
+    return f"a log loss of {candidate.loss:.4f}{uncertainty}"

@@ -35,8 +35,9 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
     Parameters
     ----------
     kernel : Kernel or str, default="auto"
-        ``"auto"`` learns kernels on a sample, and validates the best ones and the default kernel by
-        leave-one-out errors on all rows (on the first block of a stream). Other values are as in
+        ``"auto"`` learns kernels on a sample, and keeps the best one if leave-one-out errors of
+        rows it was not learned from confirm it: of all rows of large tables in memory or on Dask,
+        and of the first block of a stream. Other values are as in
         :class:`QuadratureFeatures`.
     n_components, rule, random_state, n_jobs
         As in :class:`QuadratureFeatures`.
@@ -52,10 +53,10 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         ``"evidence"`` by the evidence. ``"auto"`` means ``"loo"`` if rows can be read again, and
         ``"evidence"`` otherwise; with ``"cg"`` leave-one-out errors of up to 3000 rows choose
         alpha. An array chooses the best of its values by generalized cross-validation.
-        All of them choose among alphas that are safe: those whose leave-one-out errors are within 2
-        % of the smallest, and of those that cannot be told from the best one (within one standard
-        error) the largest and larger ones. These errors are of all rows of a table in memory, and
-        of the rows that the model keeps otherwise. ``fit`` warns if a criterion alone would have
+        All of them choose among alphas that are safe by leave-one-out errors: of those within 2 %
+        and one standard error of the best, the one nearest to 1. An alpha below 1 has to be clearly
+        better than 1. These errors are of all rows of a table in memory (a sample, if there are
+        more than 65,536), and of the rows that the model keeps otherwise. ``fit`` warns if a criterion alone would have
         taken an alpha with errors more than 10 % above the smallest. Choosing takes an
         eigendecomposition instead of a Cholesky factorization, which is many times slower for
         thousands of features; ``"evidence"`` on streams takes a few Cholesky factorizations.
@@ -87,7 +88,8 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         too small for the measured error of float32, the products are computed again in float64;
         ``fit`` warns if rows cannot be read again.
     time_limit : float, default=None
-        Seconds after which the search for a kernel ends with the best one so far.
+        Seconds after which the search for a kernel ends with the best one so far; None for no
+        limit.
     verbose : bool, default=False
         Show progress on standard error. For Dask collections, only the number of rows at the end:
         Dask shows the progress of its tasks.

@@ -2,19 +2,19 @@ r"""Errors of rows left out, for a path of alphas, and which of the alphas they 
 
 Criteria such as GCV and the evidence average over all rows. A few rows far from all others, which
 alone determine their own predictions, hardly count in them, but count as much as others in the
-errors of new rows. Small alphas are then much worse than these criteria tell. Errors of rows that
-are left out notice that, if only by a few rows of which they are a mean. So a criterion chooses
-among alphas that these errors allow:
+errors of new rows. Small alphas are then much worse than these criteria suggest. Leave-one-out
+errors reveal this, although only a few rows contribute. So a criterion chooses among the alphas
+that these errors allow:
 
 - The smallest one is the alpha nearest to 1 whose error exceeds the least one by at most one
-  standard error of their difference, row by row. Of small alphas that cannot be told apart, the
-  larger one is safer: it extrapolates less. Of large ones the smaller one is: classes are confused
-  by too large an alpha long before squared errors show it.
+  standard error of their difference, row by row. Among tied alphas the one nearest to 1 is the
+  safest: small alphas extrapolate more, and large ones confuse classes before squared errors show
+  it.
 - The largest one is the largest alpha whose error is within 2 % of the least one. This also bounds
   the smallest one, for tables with few rows.
-- An alpha below 1 has to be better than 1 by more than two standard errors, and no alpha between
-  them may be worse than 1. Otherwise a chance minimum on few rows, next to alphas with huge errors,
-  could be chosen.
+- An alpha below 1 has to be better than 1 by more than two standard errors, and the error must not
+  rise by more than 2 % on the way from 1 to it. Otherwise a chance minimum on few rows, next to
+  alphas with huge errors, could be chosen.
 
 The numbers come from ``benchmarks/alpha.py``.
 """
@@ -62,8 +62,7 @@ class LeftOutCurve:
     linear : array of shape (n_places,)
     products : array of shape (n_places, n_places)
         Sums of squared weights times errors, and times the products of errors for two alphas, all
-        within a limit. Of long paths only for alphas at regular places, which stand for those
-        around them.
+        within a limit. On long paths, only every k-th alpha is stored and represents its neighbors.
     unit : float
         The unit of squared errors.
     plain : array of shape (n_alphas,) or None
@@ -118,9 +117,10 @@ class LeftOutCurve:
             return self.sums / self.weight * self.unit
 
     def at(self, place: int) -> tuple[float, float, float]:
-        """Return sums for one alpha: weighted errors, then by squared weights errors and squares.
+        """Return three sums for one alpha: of ``w e``, of ``w^2 e`` and of ``w^2 e^2``.
 
-        The last two are those of the nearest alpha for which products were summed.
+        ``w`` are weights and ``e`` squared errors. The last two sums are those of the nearest alpha
+        for which products were summed.
         """
         near = int(self._nearest(np.array([place]))[0])
         return (
@@ -175,12 +175,14 @@ class LeftOutCurve:
     def _safe_best(self, errors: Float64Array, one: int) -> int:
         """Return the place of the least error, below a given place only if that is clearly better.
 
-        Places below it are out of reach if the error rises on the way to them.
+        Places below it are out of reach if the error rises on the way to them: behind a rise, other
+        minima come and go with the rounding of the Gram matrix.
         """
         limited = self.linear[self._nearest(np.arange(len(errors)))] / self.squared_weight
-        worst_between = np.maximum.accumulate(limited[: one + 1][::-1])[::-1]
+        down = limited[: one + 1][::-1]
+        rises = down > (1.0 + WITHIN) * np.minimum.accumulate(down)
         in_reach = np.ones(len(errors), dtype=bool)
-        in_reach[: one + 1] = worst_between <= (1.0 + WITHIN) * limited[one]
+        in_reach[: one + 1] = ~np.logical_or.accumulate(rises)[::-1]
         best = int(np.argmin(np.where(in_reach, errors, np.inf)))
         if best >= one:
             return best

@@ -86,12 +86,13 @@ def choose_alpha(
     problem : RidgeProblem
     criterion : {"gcv", "evidence", "loo"}
     alphas : array or None
-        All that is tried; None for a path that covers what may be best, and what is between.
+        Alphas to try; None for a default grid over all plausible values.
     left_out : callable
         Leaves out all rows in turn. ``"loo"`` needs it.
     sample : Sample or None
-        Some of the rows. They guard the choice if ``left_out`` is None. They also do if rows have
-        copies: each is then left out with all its copies, which would tell its target.
+        Some of the rows. They guard the choice if ``left_out`` is None, and if rows have
+        duplicates. All duplicates of a row are then left out together, because they would reveal
+        its target.
     """
     system = problem.equations()
     if (
@@ -141,7 +142,7 @@ def costs_of(path: AlphaPath, criterion: str) -> Float64Array:
 def best_allowed(path: AlphaPath, criterion: str, allowed: NDArray[np.bool_]) -> int:
     """Return the index of the best alpha of those that are allowed."""
     if criterion == "loo" and path.loo is not None:
-        return int(np.flatnonzero(allowed)[0])  # larger ones have larger errors
+        return int(np.flatnonzero(allowed)[0])  # the safest one
     costs = np.where(allowed, costs_of(path, criterion), np.inf)
     if not np.isfinite(costs).any():
         costs = costs_of(path, criterion)
