@@ -30,6 +30,8 @@ from tables import Table
 TABLES = ["california", "kin40k", "powerplant", "bike", "protein", "pumadyn32nm", "house8L"]
 SYNTHETIC = ["heavy tails", "few rows", "copies"]
 CRITERIA = ("auto", "loo", "gcv", "evidence")
+TEST_SHARE = 0.1
+LEAST_TEST_ROWS = 20  # about
 
 
 def synthetic(name: str) -> tuple[Float64Array, Float64Array]:
@@ -55,7 +57,8 @@ def splits_of(name: str, n_splits: int) -> Iterator[tuple[Any, ...]]:
     """Yield standardized rows and targets, for training and for testing."""
     X, y = table_of(name)
     for seed in range(n_splits):
-        test = np.random.default_rng(seed).random(len(X)) < 0.1
+        share = max(TEST_SHARE, LEAST_TEST_ROWS / len(X))
+        test = np.random.default_rng(seed).random(len(X)) < share
         scaler = StandardScaler().fit(X[~test])
         rows, targets = scaler.transform(X[~test]), y[~test]
         if name == "copies":

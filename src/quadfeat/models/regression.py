@@ -56,10 +56,11 @@ class QuadratureRidge(RegressorMixin, QuadratureModel):
         All of them choose among alphas that are safe by leave-one-out errors: of those within 2 %
         and one standard error of the best, the one nearest to 1. An alpha below 1 has to be clearly
         better than 1. These errors are of all rows of a table in memory (a sample, if there are
-        more than 65,536), and of the rows that the model keeps otherwise. ``fit`` warns if a criterion alone would have
-        taken an alpha with errors more than 10 % above the smallest. Choosing takes an
-        eigendecomposition instead of a Cholesky factorization, which is many times slower for
-        thousands of features; ``"evidence"`` on streams takes a few Cholesky factorizations.
+        more than 65,536), and of the rows that the model keeps otherwise. ``fit`` warns if a
+        criterion alone would have taken an alpha with errors more than 10 % above the smallest.
+        Choosing takes an eigendecomposition instead of a Cholesky factorization, which is many
+        times slower for thousands of features; ``"evidence"`` on streams takes a few Cholesky
+        factorizations.
     alphas : array-like, default=None
         Alphas to try if ``alpha`` is a string. The default is a path that covers all plausible
         values.
