@@ -157,6 +157,28 @@ class TestPrecision:
         assert flat.gram_dtype_ == "float32"
 
 
+class TestCopies:
+    def test_all_rows_choose_if_few_have_copies(self):
+        X, y = smooth(6000)
+        model = ridge().fit(X, y)
+        some = ridge().fit(np.concatenate([X, X[:200]]), np.concatenate([y, y[:200]]))
+        assert some.alpha_ == model.alpha_
+
+    def test_a_choice_that_copies_mislead_is_not_confirmed(self):
+        """With equal targets, copies tell the target of a row that is left out alone."""
+        X, y = smooth(3000, noise=1.0)
+        X, y = np.concatenate([X, X[:290]]), np.concatenate([y, y[:290]])
+        model = ridge().fit(X, y)
+        assert model.alpha_ >= 0.1
+        assert model.score(*smooth(3000, seed=1, noise=0.0)) > 0.95
+
+    def test_no_worse_than_one(self):
+        curve = curve_of(np.tile([0.9, 1.1, 1.0, 0.95], (50, 1)))
+        alphas = np.array([0.01, 0.1, 1.0, 10.0])
+        assert curve.is_no_worse_than_one(alphas).tolist() == [True, False, True, True]
+        assert curve.is_no_worse_than_one(alphas / 100).all()
+
+
 class TestSampledRows:
     """Of very many rows, a sample is left out to choose alpha."""
 

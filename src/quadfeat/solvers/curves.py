@@ -172,6 +172,13 @@ class LeftOutCurve:
             lowest = min(lowest, one) if has_one else lowest
         return np.asarray((places >= lowest) & (near | (places == lowest)))
 
+    def is_no_worse_than_one(self, alphas: Float64Array) -> NDArray[np.bool_]:
+        """Return which alphas, in ascending order, have errors no larger than those of 1."""
+        one = int(np.searchsorted(alphas, 1.0 - ROUNDING))
+        if one == len(alphas):
+            return np.ones(len(alphas), dtype=bool)
+        return np.asarray(self.means <= self.means[one])
+
     def _safe_best(self, errors: Float64Array, one: int) -> int:
         """Return the place of the least error, below a given place only if that is clearly better.
 
