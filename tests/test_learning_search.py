@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 
 from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import Gaussian, Matern, Metric
+from quadfeat.learning import search
 from quadfeat.learning.candidates import FAMILIES
 from quadfeat.learning.clock import Clock
 
@@ -163,16 +164,19 @@ class TestChoice:
         integers = ridge(n_components=128).fit(X[:400, :1].astype(int), y[:400])
         assert integers.score(X[400:, :1].astype(int), means[categories[0, 400:]]) > 0.95
 
-    def test_many_columns_are_learned_by_a_few_steps(self):
-        """With 40 columns, hundreds of lengthscales fit the noise of a few hundred rows."""
+    def test_many_columns_are_learned_by_a_few_steps(self, monkeypatch):
+        """With 20 columns, lengthscales fit the noise of a few rows."""
+        monkeypatch.setattr(search, "FIRST_ROWS", 100)
+        monkeypatch.setattr(search, "MORE_ROWS", 400)
         rng = np.random.default_rng(0)
-        X = rng.standard_normal((3500, 40))
-        y = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.standard_normal(3500)
-        model = ridge(n_components=256).fit(X[:3000], y[:3000])
+        X = rng.standard_normal((800, 20))
+        y = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.standard_normal(800)
+        options = {"n_components": 128, "lengthscales": "ard"}
+        model = ridge(**options).fit(X, y)
         early = [one for one in model.candidates_ if "after a few steps" in one.name]
         assert {one.name.partition(",")[0] for one in early} == set(FAMILIES)
         assert min(one.loss for one in early) < 0.8 * default_of(model).loss
-        few = ridge(n_components=64).fit(X[:1500], y[:1500])  # no more rows to learn from
+        few = ridge(**options).fit(X[:250], y[:250])  # no more rows to learn from
         assert not any("after a few steps" in one.name for one in few.candidates_)
 
     def test_heavy_tails_do_not_hide_a_large_gain(self):
