@@ -185,7 +185,7 @@ def _units(results: Results, tables: Sequence[str]) -> Table:
 def _differences(results: Results, tables: Sequence[str]) -> Table:
     """Return the winner of each table, our score, and its difference to that of others."""
     heads = ["table", "score", "winner", "best", CONTESTANTS[OURS].label]
-    heads += [f"- {CONTESTANTS[name].label}" for name in COMPARED]
+    heads += [f"minus {CONTESTANTS[name].label}" for name in COMPARED]
     made = Table("accuracy-differences", heads, first_width=12)
     for table in tables:
         winner, best = _best(results, table)
