@@ -140,18 +140,18 @@ class Final:
         finalists = self._finalists(entries, search)
         best, is_clear = None, True
         try:
-            for finalist in finalists:
-                if best is not None and search.clock.is_over():
+            best = self._better(None, finalists[0].proposal, search)
+            for finalist in finalists[1:]:
+                if search.clock.is_over():
                     search.note("There was no time to validate others on all rows.")
                     break
                 best = self._better(best, finalist.proposal, search)
-            if best is not None and self._narrows(best):
+            if self._narrows(best):
                 best = self._narrowed(best, search)
-            if best is not None:
-                is_clear = self._is_clear(best, finalists[0])
-            if best is not None and not is_clear and best.proposal.kind != "default":
+            is_clear = self._is_clear(best, finalists[0])
+            if not is_clear and best.proposal.kind != "default":
                 best = None  # one Gram matrix at a time
-                best = self._better(best, search.default.proposal, search)
+                best = self._better(None, search.default.proposal, search)
         except KeyboardInterrupt:
             search.note_interrupt()
         if best is None:
