@@ -179,6 +179,18 @@ class TestChoice:
         few = ridge(**options).fit(X[:250], y[:250])  # no more rows to learn from
         assert not any("after a few steps" in one.name for one in few.candidates_)
 
+    def test_families_without_lengthscales_are_left_out(self, monkeypatch):
+        def fails(*arguments, **options):
+            raise ValueError("no lengthscales for these rows")
+
+        monkeypatch.setattr(search, "learn", fails)
+        X, y = smooth(200)
+        model = ridge().fit(X * FACTORS, y)
+        assert "one lengthscale was left out: no lengthscales for these rows" in model.why_
+        assert not any("lengthscale" in one.name for one in model.candidates_)
+        with pytest.raises(ValueError, match="no lengthscales for these rows"):
+            ridge("matern32", lengthscales="ard").fit(X, y)
+
     def test_heavy_tails_do_not_hide_a_large_gain(self):
         """A few huge targets make every standard error large."""
         rng = np.random.default_rng(0)

@@ -289,8 +289,8 @@ class Search:
 
     def _enter_other_isotropic(self) -> None:
         """Enter the learned lengthscale for other families, if one for each column is no better."""
-        entry = self.race.best("isotropic")
-        if entry.proposal.family and entry.loss <= self.race.best().loss:
+        entry = self.race.best()
+        if entry.proposal.family and entry.proposal.kind == "isotropic":
             self._enter_same(entry, ONE_NAME)
 
     def _enter_same(self, entry: Entry, name: str) -> None:
