@@ -20,10 +20,10 @@ BEST_OF_MANY = 3.0
 ONE_ALONE = 0.4
 ONE_ALONE_FOR_CLASSES = 1.2
 
-# A gain of this part of the loss is not chance either, if it has the standard errors of one kernel
-# alone and there are so many rows. The errors of targets with heavy tails hide even large gains: on
-# radarImage of benchmarks/unseen.py, an R2 of .45 has a standard error of .25. The largest gain on
-# 18 tables of noise was 18 % on 50 rows, and 3 % on 150 or more.
+# A gain of this share of the loss needs only ONE_ALONE standard errors if at least this many rows
+# judged it, since targets with heavy tails hide even large gains: on radarImage of
+# benchmarks/unseen.py, an R2 of .45 has a standard error of .25. The largest gain on 18 tables of
+# noise was 18 % on 50 rows, and 3 % on 150 or more.
 LARGE_GAIN = 0.25
 ROWS_FOR_LARGE = 100
 
@@ -48,7 +48,7 @@ class Gain:
     n_rows: int
 
     def is_clear(self, least: float) -> bool:
-        """Return whether the gain is at least so many standard errors, or large."""
+        """Return whether the gain is large, or at least this many standard errors."""
         if self.n_rows >= ROWS_FOR_LARGE and self.mean >= LARGE_GAIN * (self.mean + self.loss):
             least = min(least, ONE_ALONE)
         return self.mean > 0 and not self.mean < least * self.standard_error  # one row has no error

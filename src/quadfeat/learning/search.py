@@ -197,7 +197,7 @@ class Search:
             yield self._enter_metrics
 
     def note(self, text: str) -> None:
-        """Take a note, once."""
+        """Add a note unless it is already there."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -334,7 +334,7 @@ class Search:
     ) -> Entry | None:
         """Learn lengthscales by the evidence, and enter the kernel, narrower by a multiple.
 
-        Return None if a family has no lengthscales for these rows, but others may have.
+        Return None if the family has no lengthscales for these rows and others can be tried.
         """
         self.clock.show(f"learning {name}")
         start, sample = time.monotonic(), self.sample
