@@ -1,15 +1,15 @@
-# Every target sets up what it needs: the first one on a fresh machine creates .venv.
+# Every target installs what it needs into .venv, and creates it first on a fresh machine.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study digits test coverage docs sanitize fuzz soak dist compat lint contract types format bench learning accuracy limits bias clean
+.PHONY: help study digits test coverage docs picture sanitize fuzz soak dist compat lint contract types format bench learning accuracy limits bias clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# A stamp file a set of extras: pip runs again only when what it builds from changes.
+# One stamp file for each set of extras: pip runs again only after a change of its inputs.
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -44,31 +44,31 @@ digits: $(VENV)/.installed ## compare all maps on scikit-learn's digits (under a
 	$(BIN)/python benchmarks/digits.py
 
 test: $(VENV)/.installed-test ## run every test and docstring example
-	# A process for each processor: the products of matrices in them need no threads of their own.
+	# The tests run in one process per core, so matrix products need no threads of their own.
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-coverage: $(VENV)/.installed-dev ## run every test and tell which lines of the package none of them runs
+coverage: $(VENV)/.installed-dev ## run every test and list the lines that no test covers
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term
 
-docs: $(VENV)/.installed-docs ## write the documentation to build/docs/index.html, examples run
+docs: $(VENV)/.installed-docs ## run the examples and write the documentation to build/docs/index.html
 	$(BIN)/python -m sphinx -W --keep-going --quiet docs build/docs
 
-# What these two print is what the documentation shows, if MEASURED is docs/measured.
+# With MEASURED=docs/measured, these two write the tables of the documentation.
 MEASURED ?= build/measured
 bench: $(VENV)/.installed ## time the map against scikit-learn and NumPy (a few minutes)
 	$(BIN)/python benchmarks/transform.py --out $(MEASURED)
 
-limits: $(VENV)/.installed ## show where something else is better (two minutes)
+limits: $(VENV)/.installed ## measure where other methods are better (two minutes)
 	$(BIN)/python benchmarks/when_not.py --out $(MEASURED)
 
-learning: $(VENV)/.installed ## fit models beside scikit-learn's, on QUADFEAT_DATA if it is set
+learning: $(VENV)/.installed ## compare models with scikit-learn's, on QUADFEAT_DATA if it is set
 	$(BIN)/python benchmarks/learning.py
 
 # ACCURACY passes options, such as `--contestants ours --seeds 10`.
 accuracy: $(VENV)/.installed ## score models with no settings beside their rivals on QUADFEAT_DATA (hours)
 	$(BIN)/python benchmarks/accuracy.py --out $(MEASURED) $(ACCURACY)
 
-# The native core with checks of memory and undefined behaviour, in a venv of its own.
+# Builds the native core with checks of memory and undefined behavior, in a separate venv.
 SANITIZED := .venv-sanitized
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -g
 sanitize: ## run the tests of the native core under AddressSanitizer and UBSan
@@ -79,13 +79,13 @@ sanitize: ## run the tests of the native core under AddressSanitizer and UBSan
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  $(SANITIZED)/bin/python -m pytest tests/test_native.py tests/test_products.py tests/test_features.py -p no:cacheprovider
 
-# The same with what tells libFuzzer where it has been. Needs Clang, and a Python that there are
-# wheels of atheris for (3.11 to 3.13). What it learns is kept in build/corpus.
+# The same, instrumented for libFuzzer. This needs Clang and a Python with wheels of atheris (3.11
+# to 3.13). The corpus is kept in build/corpus.
 FUZZED := .venv-fuzzed
 FUZZ_SECONDS ?= 600
 FUZZERS := -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize=vptr,function \
   -fno-sanitize-recover=undefined -g
-fuzz: ## fuzz the native bindings for FUZZ_SECONDS, 600 if not set, under both sanitizers
+fuzz: ## fuzz the native bindings for FUZZ_SECONDS (600) under both sanitizers
 	@command -v clang++ > /dev/null || { echo "make fuzz needs clang++: install Clang" >&2; exit 1; }
 	test -x $(FUZZED)/bin/python || $(PYTHON) -m venv $(FUZZED)
 	$(FUZZED)/bin/python -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
@@ -98,35 +98,38 @@ fuzz: ## fuzz the native bindings for FUZZ_SECONDS, 600 if not set, under both s
 	  -max_len=256 -len_control=0 -timeout=120 -max_total_time=$(FUZZ_SECONDS)
 
 SOAK_SECONDS ?= 600
-soak: $(VENV)/.installed-test ## stress threads, kills, files and clusters for SOAK_SECONDS, 600 if not set
+soak: $(VENV)/.installed-test ## stress threads, kills, files and clusters for SOAK_SECONDS (600)
 	$(BIN)/python -m soak --seconds $(SOAK_SECONDS)
 
-dist: $(VENV)/.installed-dev ## build sdist and wheel, and try the wheel in an empty environment
+dist: $(VENV)/.installed-dev ## build sdist and wheel, and test the wheel in an empty environment
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/dist.py
 
-compat: $(VENV)/.installed-dev ## try the oldest and newest Python, NumPy, scikit-learn (long)
+compat: $(VENV)/.installed-dev ## test the oldest and newest Python and requirements (long)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/compat.py
 
-lint: $(VENV)/.installed-dev ## check style, and the files that GitHub reads
+lint: $(VENV)/.installed-dev ## check style, and the configuration files of GitHub
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
-contract: $(VENV)/.installed-dev ## check which folder imports from which
+contract: $(VENV)/.installed-dev ## check the order of imports between folders
 	$(BIN)/lint-imports
 
 types: $(VENV)/.installed-dev ## check types
 	$(BIN)/mypy
 
-format: $(VENV)/.installed-dev ## put the style right
+format: $(VENV)/.installed-dev ## fix style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+picture: $(VENV)/.installed-study ## redraw the figure of the README from docs/measured
+	$(BIN)/python benchmarks/picture.py
 
 bias: $(VENV)/.installed ## measure the biases that the docstrings quote
 	$(BIN)/python benchmarks/bias.py
 
-clean: ## remove everything that was made here
+clean: ## remove everything that these targets create
 	rm -rf $(VENV) $(SANITIZED) $(FUZZED) .venv-compat build dist study compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf docs/gallery docs/api/generated docs/api/examples

@@ -1,10 +1,10 @@
 """Compare criteria for alpha with alpha=1 on tables, and print the worst and mean difference.
 
-For each table and criterion, fit ``QuadratureRidge`` to random splits into 90 % of the rows and the
-rest, with standardized columns, and compare the R2 of the rest with that of ``alpha=1``. The
-constants in ``quadfeat.solvers.curves`` come from this script. Tables are files ``NAME.npz`` with
-``X`` and ``y`` in the folder ``QUADFEAT_DATA``; three synthetic ones are always there. With
-``--fits``, print the seconds that ``fit`` takes for each criterion instead.
+For each table and criterion, fit ``QuadratureRidge`` to random 90 % of the rows, with standardized
+columns, and compare the R2 on the other rows with that of ``alpha=1``. The constants in
+``quadfeat.solvers.curves`` come from this script. Tables are files ``NAME.npz`` with arrays ``X``
+and ``y`` in the folder ``QUADFEAT_DATA``, and three synthetic ones. With ``--fits``, print the
+seconds of ``fit`` for each criterion instead.
 
     QUADFEAT_DATA=data python benchmarks/alpha.py --tables house8L california --splits 20
     python benchmarks/alpha.py --fits --columns 1024 2048 4096 --rows 20000 100000
@@ -35,7 +35,7 @@ LEAST_TEST_ROWS = 20  # about
 
 
 def synthetic(name: str) -> tuple[Float64Array, Float64Array]:
-    """Return a table that is hard to choose an alpha for."""
+    """Return a table on which alpha is hard to choose."""
     rng = np.random.default_rng(0)
     n_rows = {"heavy tails": 5000, "few rows": 60, "copies": 2000}[name]
     X = rng.standard_normal((n_rows, 5))
@@ -78,7 +78,7 @@ def compare(names: list[str], n_splits: int, n_components: int) -> Table:
                     "gaussian", n_components=n_components, alpha=alpha, random_state=seed
                 )
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # of misled criteria
+                    warnings.simplefilter("ignore")  # warnings about misled criteria
                     model.fit(X, y)
                 scores.setdefault(alpha, []).append(model.score(X_test, y_test))
         plain = np.array(scores[1.0])

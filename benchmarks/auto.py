@@ -1,18 +1,17 @@
-"""Compare ``rule="auto"`` with every fixed rule: the error of the kernel, cell by cell.
+"""Compare the kernel error of ``rule="auto"`` with that of every fixed rule, cell by cell.
 
-A cell is a data set (as it is, divided by its largest entry; or standardised), a kernel and a
-number of columns. In each, all rules are drawn several times on the same rows, and so is what
-``"auto"`` chooses, from another sample of rows. The error is that of ``Z Z'`` relative to the
-kernel matrix in the Frobenius norm, root mean square over draws.
+A cell is a dataset (divided by its largest entry, or standardized), a kernel and a number of
+columns. In each cell, every rule is drawn several times on the same rows. ``"auto"`` chooses from
+another sample of rows, and its choice is drawn as often. The error is that of ``Z Z'`` relative to
+the kernel matrix in the Frobenius norm, root mean square over draws.
 
     QUADFEAT_DATA=folder python benchmarks/auto.py [--datasets letter usps] [--out auto.csv]
     python benchmarks/auto.py --cost
 
-Data sets are the NAME.npz in the folder that QUADFEAT_DATA names, or scikit-learn's digits where it
-names none. Finished cells are kept in the CSV file: run it again to go on. Rules that would take
-very long are left out of a cell, with nothing in their column. The best of seven noisy errors is
-too low in the mean, and a few draws of a map on data of few dimensions are noisy: ``--again 1.08``
-measures the cells that look bad anew.
+Datasets are the files NAME.npz in the folder QUADFEAT_DATA, or scikit-learn's digits if it is not
+set. Finished cells are kept in the CSV file; run the script again to continue. Rules that are
+too slow have an empty column. The smallest of seven noisy errors is biased downward, and few draws
+are noisy in few dimensions. ``--again 1.08`` measures such cells again with more draws.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ COLUMNS = (100, 1000, 4000)
 N_ROWS = 200
 FIELDS = ("dataset", "scaling", "kernel", "columns", "d", "auto", *BASELINES, "chosen", "seconds")
 
-# Draws of each rule in a cell, how often auto chooses there, and beyond how many entries of dense
-# nodes a cell is left out.
+# Draws of each rule in a cell, choices of auto in a cell, and the largest number of entries of
+# dense nodes; larger cells are skipped.
 DRAWS = 48
 FEWEST_DRAWS = 12
 ENTRIES_OF_DRAWS = 2e7
@@ -73,7 +72,7 @@ KERNELS = (*(f"gaussian {gamma:g}" for gamma in GAMMAS), "arccos 0", "arccos 1")
 
 
 def load(name: str) -> np.ndarray[Any, Any]:
-    """Return the rows of a data set, in random order."""
+    """Return the rows of a dataset in random order."""
     folder = os.environ.get("QUADFEAT_DATA")
     X = np.load(Path(folder) / f"{name}.npz")["X"] if folder else load_digits().data
     rows = np.random.default_rng(0).permutation(len(X))[:20_000]
@@ -81,7 +80,7 @@ def load(name: str) -> np.ndarray[Any, Any]:
 
 
 def scaled(X: np.ndarray[Any, Any], scaling: str) -> np.ndarray[Any, Any]:
-    """Return the rows divided by their largest entry, or standardised."""
+    """Return the rows, divided by their largest entry or standardized."""
     if scaling == "raw":
         return X / np.abs(X).max()
     deviations = X.std(axis=0)
@@ -111,7 +110,7 @@ def error(
 
 
 def measure(cell: Cell, more: int = 1) -> dict[str, Any]:
-    """Return the errors in a cell, from so many times the usual draws; other draws then."""
+    """Return the errors in a cell, from ``more`` times the usual number of draws."""
     name, scaling, kernel_name, columns = cell
     data = scaled(load(name), scaling)
     d = data.shape[1]
@@ -145,7 +144,7 @@ def measure(cell: Cell, more: int = 1) -> dict[str, Any]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the rows that an earlier run has finished, the last one of each cell."""
+    """Return the latest row of each cell that an earlier run finished."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
@@ -153,12 +152,12 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def cell_of(row: dict[str, Any]) -> Cell:
-    """Return the cell that a row is about."""
+    """Return the cell of a row."""
     return row["dataset"], row["scaling"], row["kernel"], int(row["columns"])
 
 
 def ratios(rows: list[dict[str, Any]], baseline: str | None) -> np.ndarray[Any, Any]:
-    """Return error of auto / error of a baseline, or of the best of them where it is None."""
+    """Return the error of auto divided by that of a baseline, or of the best one if it is None."""
     found = []
     for row in rows:
         errors = [float(row[name]) for name in BASELINES if row.get(name)]
@@ -196,7 +195,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 
 def costs() -> str:
-    """Return what choosing costs, and what a transform of 50,000 rows does, in Markdown."""
+    """Return the seconds of choosing and of a transform of 50,000 rows, in Markdown."""
     lines = ["| d | columns | kernel | choosing, s | transform of 50,000 rows, s | allowed, s |"]
     lines.append("|---|---|---|---|---|---|")
     for d, columns in COST_SHAPES:
@@ -223,7 +222,7 @@ def costs() -> str:
 
 
 def main() -> None:
-    """Run the cells that are not there yet and print the tables."""
+    """Run the unfinished cells and print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -238,7 +237,7 @@ def main() -> None:
         metavar="RATIO",
         help=f"measure cells where auto / best is above this again, with {AGAIN} times the draws",
     )
-    parser.add_argument("--cost", action="store_true", help="only measure what choosing costs")
+    parser.add_argument("--cost", action="store_true", help="only measure the cost of choosing")
     options = parser.parse_args()
     if options.cost:
         print(costs())

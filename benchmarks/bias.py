@@ -1,9 +1,9 @@
-"""Measure the biases that docstrings quote: rules and rotations that are not unbiased.
+"""Measure the biases of rules and rotations that the docstrings quote.
 
-Prints, for the Gaussian kernel and a difference along an axis, the mean of ``approximate_kernel``
-over many maps of one block minus the exact value, with its standard error. Butterflies, whose
-bias is small, are measured on their own, over all entries of many more matrices. About six
-minutes with the default number of maps.
+For the Gaussian kernel and two rows that differ along an axis, print the mean of
+``approximate_kernel`` over many maps of one block minus the exact value, with its standard error.
+The bias of butterflies is small, so they are measured over all entries of many more matrices. This
+takes about six minutes with the default number of maps.
 
     python benchmarks/bias.py [--maps 20000]
 """
@@ -27,7 +27,7 @@ def orf(rotation: Rotation, radii: str = "independent") -> Rule:
     return SphericalRadial(directions="orthoplex", tilt=0.0, radii=radii, rotation=rotation)
 
 
-# What to show, the rule, and where: dimensions and values of gamma |x - y|^2.
+# The label, the rule, the dimensions, and the values of gamma |x - y|^2.
 CASES: list[tuple[str, Rule, tuple[int, ...], tuple[float, ...]]] = [
     ("Hadamard(), degree 1", orf(Hadamard()), (4, 16, 64), (2.0,)),
     ("radii='constant', Haar, degree 1", orf(Haar(), "constant"), (4, 16, 64), (2.0,)),
@@ -42,20 +42,20 @@ CASES: list[tuple[str, Rule, tuple[int, ...], tuple[float, ...]]] = [
 
 
 def estimates(rule: Rule, d: int, square: float, maps: int) -> Float64Array:
-    """Return the estimates of ``exp(-square)`` by maps of about one block."""
+    """Return estimates of ``exp(-square)`` by maps of about one block."""
     kernel = Gaussian(0.5)
     x = np.zeros((1, d))
     x[0, 0] = math.sqrt(2.0 * square)
     values = np.empty(maps)
     for seed in range(maps):
         nodes = rule.draw(d, 2 * (d + 1) + 1, kernel, np.random.default_rng(seed))
-        # The phase of a last cosine averages out: its node counts like the others.
+        # The random phase of a last cosine averages out, so its node counts like the others.
         values[seed] = nodes.origin_weight + nodes.weights @ np.cos(nodes.arguments(x)[0])
     return values
 
 
 def butterfly_estimates(rounds: int, d: int, square: float, batches: int = 40) -> Float64Array:
-    """Return estimates of ``exp(-square)`` by the entries of many butterfly matrices each."""
+    """Return estimates of ``exp(-square)``, each by the entries of many butterfly matrices."""
     rng = np.random.default_rng(0)
     values = np.empty(batches)
     for k in range(batches):

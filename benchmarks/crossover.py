@@ -1,8 +1,9 @@
-"""Where one way to compute features overtakes another: the constants of ``quadfeat.engine.core``.
+"""Find where one way to compute features becomes faster than another.
 
-Times, interleaved and best of several, on one thread: a dense product in the native core against
-the butterflies (``DENSE_UP_TO``), the same against a product by BLAS for nodes without structure
-(``TILES_UP_TO``), and NumPy's own dense and structured products (``NUMPY_DENSE_UP_TO``).
+The constants of ``quadfeat.engine.core`` come from this script: dense products in the native core
+against butterflies (``DENSE_UP_TO``), the same against BLAS for unstructured nodes
+(``TILES_UP_TO``), and NumPy's dense against structured products (``NUMPY_DENSE_UP_TO``). Times are
+interleaved, best of several, on one thread.
 
     python benchmarks/crossover.py [--repeats 7]
 """
@@ -22,7 +23,7 @@ from quadfeat.kernels import Gaussian
 from quadfeat.rules import MonteCarlo, Rule, SphericalRadial
 from timing import best, repeats_asked_for
 
-ENTRIES = 2**21  # of the output, so that every line is about as much work
+ENTRIES = 2**21  # of the output, so that all lines take about the same work
 
 
 def table(title: str, rule: Rule, widths: tuple[int, ...], dtype: Any, repeats: int) -> None:

@@ -25,7 +25,7 @@ from quadfeat.rules import SphericalRadial
 
 D_INPUT = 64
 BLOCKS = 4
-N_COMPONENTS = 2 * BLOCKS * (D_INPUT + 1) + 1  # whole blocks of SR(3,3) and its origin column
+N_COMPONENTS = 2 * BLOCKS * (D_INPUT + 1) + 1  # complete blocks of SR(3,3) and the origin's column
 
 # A wide kernel, as in the paper's study, and a narrow one, which is harder to approximate.
 GAMMAS = {"wide": 1 / D_INPUT, "narrow": 0.25}
@@ -34,7 +34,7 @@ Factory = Callable[[float, int], Any]
 
 
 def quadfeat(rule: Any) -> Factory:
-    """Return what makes a map of ours for a width and a seed."""
+    """Return a function that makes a quadfeat map for a gamma and a seed."""
     return lambda gamma, seed: QuadratureFeatures(
         Gaussian(gamma), rule=rule, n_components=N_COMPONENTS, random_state=seed
     )
@@ -85,7 +85,7 @@ def main() -> None:
                 Z_train, Z_test = features.transform(X_train), features.transform(X_test)
                 difference = np.linalg.norm(Z_test @ Z_train.T - exact[name])
                 errors[name].append(float(difference / np.linalg.norm(exact[name])))
-            model = RidgeClassifier(alpha=0.01).fit(Z_train, y_train)  # on the narrow kernel
+            model = RidgeClassifier(alpha=0.01).fit(Z_train, y_train)  # with the narrow kernel
             accuracies.append(model.score(Z_test, y_test))
         print(
             f"{method:30s} {np.mean(errors['wide']):12.5f} {np.mean(errors['narrow']):14.4f} "

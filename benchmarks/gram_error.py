@@ -1,8 +1,8 @@
 """Measure the rounding error of Gram matrices in float32, and how well a probe estimates it.
 
-Prints, for several widths of the kernel, the spectral norm of the error relative to the largest
-eigenvalue, and relative to what one random vector shows of it (``NORM_PER_PROBE`` in
-``quadfeat.solvers.moments`` has to be larger).
+For several kernel widths, print the spectral norm of the error relative to the largest eigenvalue,
+and relative to the error for one random vector. ``NORM_PER_PROBE`` in ``quadfeat.solvers.moments``
+must be larger than the latter.
 """
 
 from __future__ import annotations

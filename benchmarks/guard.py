@@ -1,8 +1,8 @@
-"""Ask when the best kernel of a search on a small table should replace the default kernel.
+"""Measure when the best kernel of a search on few rows should replace the default kernel.
 
-Small samples of real tables are searched. For each, print by how many standard errors the best
-kernel beats the default in the race, the ratio of their losses, and the scores of both on 5,000
-test rows. Constants in ``quadfeat.models.finals`` come from this script.
+Search small samples of real tables. For each, print by how many standard errors the best kernel
+beats the default, the ratio of their losses, and the scores of both on 5,000 test rows. The
+constants in ``quadfeat.models.finals`` come from this script.
 
     QUADFEAT_DATA=data python benchmarks/guard.py --sizes 150 400 1200 --seeds 2
 """
@@ -29,7 +29,7 @@ TEST_ROWS = 5000
 
 
 class Watched:
-    """Remembers the entries of the last search, by replacing a method of ``Final``."""
+    """Record the entries of the last search by wrapping a method of ``Final``."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     options = parser.parse_args()
     if data.folder() is None:
-        print("skipped: QUADFEAT_DATA is not set: set it to the folder of the data")
+        print("skipped: set QUADFEAT_DATA to the folder of the data")
         return
     heads = ["table", "rows", "seed", "errors", "ratio", "alpha=1", "default", "best", "chosen"]
     table = Table("guard", heads, first_width=12)

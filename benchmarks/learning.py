@@ -1,12 +1,12 @@
-"""Models on real data against scikit-learn: time, accuracy and memory.
+"""Compare models with scikit-learn on real data: time, accuracy and memory.
 
-Each contestant runs in a process of its own. Memory is the peak of what the process has beyond
-what it had with the data loaded; time is the best of several fits.
+Each contestant runs in its own process. Memory is the peak beyond the memory in use after loading
+the data. Time is the best of several fits.
 
     QUADFEAT_DATA=folder python benchmarks/learning.py [mnist kin40k covtype cg] [--repeats 2]
 
-Without QUADFEAT_DATA the only task is scikit-learn's digits. Results are printed as tables and kept
-in a CSV file; run it again with other tasks to add to it.
+Without QUADFEAT_DATA, the only task is scikit-learn's digits. Results are printed as tables and
+kept in a CSV file. Run the script again with other tasks to add to it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIELDS = ("task", "contestant", "fit", "predict", "score", "megabytes", "rows_pe
 
 
 class Data(NamedTuple):
-    """Rows to learn from and rows to predict."""
+    """Training rows and test rows."""
 
     X: Any
     y: Any
@@ -48,7 +48,7 @@ class Data(NamedTuple):
 
 
 def load(name: str) -> Any:
-    """Return a data set of the folder."""
+    """Return a dataset of the folder."""
     return np.load(Path(os.environ["QUADFEAT_DATA"]) / f"{name}.npz")
 
 
@@ -69,7 +69,7 @@ def mnist() -> Data:
 
 
 def kin40k() -> Data:
-    """Return kin40k, standardised, the first 35,000 rows to learn from."""
+    """Return kin40k, standardized, with the first 35,000 rows for training."""
     data = load("kin40k")
     X, y = data["X"].astype(np.float32), data["y"].astype(np.float64)
     X = StandardScaler().fit(X[:35_000]).transform(X)
@@ -77,7 +77,7 @@ def kin40k() -> Data:
 
 
 def covtype(n_train: int = 500_000) -> Data:
-    """Return covtype, standardised, in random order."""
+    """Return covtype, standardized, in random order."""
     data = load("covtype")
     order = np.random.default_rng(0).permutation(len(data["y"]))
     X = data["X"][order].astype(np.float32)
@@ -87,13 +87,13 @@ def covtype(n_train: int = 500_000) -> Data:
 
 
 class Syrk(RegressorMixin, BaseEstimator):
-    """No model: only the product of features with themselves, all of them in memory."""
+    """Multiply the features with themselves in memory, without a model."""
 
     def __init__(self, n_components: int) -> None:
         self.n_components = n_components
 
     def fit(self, X: Any, y: Any) -> Syrk:
-        """Multiply numbers of the shape of the features."""
+        """Multiply a matrix of the shape of the features with itself."""
         Z = np.random.default_rng(0).random((len(X), self.n_components), dtype=np.float32)
         start = time.perf_counter()
         blas.ssyrk(1.0, Z.T)
@@ -102,23 +102,23 @@ class Syrk(RegressorMixin, BaseEstimator):
 
 
 def gaussian(gamma: float, n_components: int, **options: Any) -> QuadratureRidgeClassifier:
-    """Return a classifier of quadfeat's."""
+    """Return quadfeat's classifier."""
     options = {"alpha": 1.0, "random_state": 0, "n_jobs": -1, **options}
     return QuadratureRidgeClassifier(Gaussian(gamma), n_components=n_components, **options)
 
 
 def sampler(gamma: float, n_components: int, model: Any) -> Any:
-    """Return scikit-learn's way."""
+    """Return scikit-learn's pipeline with ``RBFSampler``."""
     return make_pipeline(RBFSampler(gamma=gamma, n_components=n_components, random_state=0), model)
 
 
 def nystroem(gamma: float, model: Any) -> Any:
-    """Return scikit-learn's other way, whose features depend on the data."""
+    """Return scikit-learn's pipeline with ``Nystroem``."""
     return make_pipeline(Nystroem(gamma=gamma, n_components=2048, random_state=0), model)
 
 
 def kin40k_model(**options: Any) -> QuadratureRidge:
-    """Return a regressor of quadfeat's."""
+    """Return quadfeat's regressor."""
     return QuadratureRidge(random_state=0, n_jobs=-1, **options)
 
 
@@ -177,7 +177,7 @@ TASKS: dict[str, tuple[Callable[[], Data], Contestants]] = {
 
 
 def memory(name: str) -> float:
-    """Return a figure of this process' memory in megabytes, such as VmRSS or VmHWM."""
+    """Return a memory figure of this process in megabytes, such as VmRSS or VmHWM."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) / 1024
@@ -185,11 +185,11 @@ def memory(name: str) -> float:
 
 
 def forget_peak() -> None:
-    """Make the peak of memory what is in use now."""
+    """Reset the memory peak to the current use."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
-        print("the peak of memory includes loading the data", file=sys.stderr)
+        print("the memory peak includes loading the data", file=sys.stderr)
 
 
 def run(task: str, contestant: str, repeats: int, save: str | None) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def run(task: str, contestant: str, repeats: int, save: str | None) -> dict[str,
     load_data, contestants = TASKS[task]
     data = load_data()
     make = contestants[contestant]
-    make().fit(data.X[:64], data.y[:64])  # what is done once a process
+    make().fit(data.X[:64], data.y[:64])  # one-time work of a process
     forget_peak()
     before = memory("VmRSS")
     fit_times, predict_times = [], []
@@ -255,7 +255,7 @@ def main() -> None:
     known = [name for name in TASKS if name != "digits"]
     default = known if os.environ.get("QUADFEAT_DATA") else ["digits"]
     parser.add_argument("tasks", nargs="*", default=default)
-    parser.add_argument("--only", help="contestants whose name has this in it")
+    parser.add_argument("--only", help="only contestants whose names contain this")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("learning.csv"))
     parser.add_argument("--run", nargs=2, metavar=("TASK", "CONTESTANT"), help=argparse.SUPPRESS)

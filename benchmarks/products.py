@@ -1,8 +1,8 @@
-"""Products with features that are made, used and dropped: the native core against blocks and BLAS.
+"""Time products with features that are not stored: the native core against blocks and BLAS.
 
-Times, interleaved and best of several, on one thread, relative to the transform into a buffer that
-is there already, which makes the same features and keeps them. Where the columns of the blocks
-become smaller than those of the core is ``OUTPUTS_UP_TO`` of ``quadfeat.engine.core``.
+Times are interleaved, best of several, on one thread, relative to a transform into an existing
+buffer. ``OUTPUTS_UP_TO`` of ``quadfeat.engine.core`` is the number of outputs from which blocks are
+faster than the core.
 
     python benchmarks/products.py [--repeats 7]
 """
@@ -21,7 +21,7 @@ from quadfeat.engine import core as _core
 from quadfeat.kernels import Gaussian
 from timing import best, repeats_asked_for
 
-ENTRIES = 2**22  # of the features, so that every line is about as much work
+ENTRIES = 2**22  # of the features, so that all lines take about the same work
 COLUMNS = (1024, 4096, 16384)
 WIDTHS = (8, 54, 784)
 OUTPUTS = (1, 2, 4, 8, 16, 64, 128)
@@ -29,7 +29,7 @@ NAMES = ("multiply", "normal", "transposed")
 
 
 def with_limit(outputs: int, product: Callable[[], object]) -> object:
-    """Return a product for which the native core is used up to so many outputs."""
+    """Return a product that uses the native core up to a number of outputs."""
     limit, _core.OUTPUTS_UP_TO = _core.OUTPUTS_UP_TO, outputs
     try:
         return product()

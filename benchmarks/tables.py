@@ -1,4 +1,4 @@
-"""Tables that are printed as they are measured, and written as CSV for the documentation."""
+"""Tables that are printed row by row, and written as CSV files for the documentation."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 
 from quadfeat.apps.reporting.machine import machine
 
-NARROWEST = 7  # characters of a column in the terminal, at least
+NARROWEST = 7  # minimum width of a column in the terminal
 
 
 class Table:
-    """A table whose cells are texts: the same in the terminal and in a file.
+    """A table of strings, the same in the terminal and in a file.
 
     Parameters
     ----------
     name : str
-        Of the file, without its ending.
+        Name of the file without its extension.
     columns : sequence of str
-        The heads.
+        Headers of the columns.
     first_width : int, default=NARROWEST
-        Characters that the first column takes in the terminal, if that is more than its head.
+        Width of the first column in the terminal, unless its header is wider.
     """
 
     def __init__(self, name: str, columns: Sequence[str], first_width: int = NARROWEST) -> None:
@@ -33,7 +33,7 @@ class Table:
         self._widths[0] = max(self._widths[0], first_width)
 
     def start(self, title: str) -> None:
-        """Print a title and the heads."""
+        """Print a title and the headers."""
         print(f"\n{title}\n\n{self._line(self.columns)}", flush=True)
 
     def add(self, *cells: str) -> None:
@@ -73,7 +73,7 @@ class Table:
 
 
 def circumstances(name: str, command: str) -> Table:
-    """Return what was run, when, on what and with which versions, as a table of its own."""
+    """Return a table of the command, the date, the machine and the versions."""
     table = Table(name, ["what", "is"], first_width=12)
     table.start("Circumstances")
     table.add("command", command)

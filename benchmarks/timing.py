@@ -1,4 +1,4 @@
-"""The best of several times, measured in turns, and what scripts that do so ask for."""
+"""Best of several interleaved timings, and the options of scripts that measure them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 from quadfeat.engine import core as _core
 
-GAP = 0.15  # seconds: OpenBLAS' threads spin for a while after a product
+GAP = 0.15  # seconds, since the threads of OpenBLAS spin for a while after a product
 
 
 def best(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Return the best time of each way in milliseconds, measured in turns with gaps."""
+    """Return the best time of each function in milliseconds, interleaved and with pauses."""
     times = dict.fromkeys(ways, float("inf"))
     for work in ways.values():
-        work()  # once for nothing: lazy imports, compiled maps
+        work()  # warm up: lazy imports, compiled maps
     for _ in range(repeats):
         for name, work in ways.items():
             time.sleep(GAP)

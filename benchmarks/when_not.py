@@ -1,7 +1,7 @@
-"""Where something else is better: narrow kernels, few rows, data in few dimensions.
+"""Measure where other methods are better: narrow kernels, few rows, few dimensions.
 
-All data is made by a formula or comes with scikit-learn. Prints three tables, which the page "Why
-and when" shows; with ``--out`` it writes them as CSV files. Takes about two minutes.
+The data is generated or comes with scikit-learn. The script prints three tables for the page
+``docs/when.md``; ``--out`` also writes them as CSV files. It takes about two minutes.
 
     python benchmarks/when_not.py [--out docs/measured]
 """
@@ -59,7 +59,7 @@ MAPS_OF_REGRESSION = 3
 
 
 def narrow() -> Table:
-    """Hold rules against each other for kernels from wide to narrow."""
+    """Compare rules on kernels from wide to narrow."""
     rng = np.random.default_rng(0)
     X, unseen = rng.standard_normal((1000, D_NORMAL)), rng.standard_normal((1000, D_NORMAL))
     columns = ["gamma * d", *RULES, "auto / rff", "Nystroem", "columns for 10 %"]
@@ -79,7 +79,7 @@ def narrow() -> Table:
             )
             for rule in RULES
         ]
-        # All rows as landmarks: as good as Nystroem can be, and nothing random about it.
+        # All rows as landmarks: the best that Nystroem can be, without randomness.
         landmarks = partial(Nystroem, gamma=kernel.gamma, n_components=len(X))
         nystroem = _error(landmarks, X, unseen, kernel(unseen), maps=1)
         table.add(
@@ -95,7 +95,7 @@ def narrow() -> Table:
 def _error(
     make: Callable[..., Any], X: Array, unseen: Array, exact: Array, maps: int = MAPS
 ) -> float:
-    """Return the relative error of maps fitted to some rows on others, root mean square."""
+    """Return the root mean square of the relative errors of maps on test rows."""
     squares = []
     for seed in range(maps):
         Z = make(random_state=seed).fit(X).transform(unseen)
@@ -104,16 +104,16 @@ def _error(
 
 
 def _enough_columns(kernel: Gaussian, X: Array) -> str:
-    """Return how many columns have an error below 10 %."""
+    """Return the number of columns that gives an error below 10 %."""
     features = QuadratureFeatures(kernel, n_components="auto", tol=0.1, random_state=0)
     try:
         return str(features.fit(X).n_components_)
-    except ValueError:  # which says about how many it would take
+    except ValueError:  # the number needed is above the limit
         return f"over {MOST_COMPONENTS}"
 
 
 def few_rows() -> Table:
-    """Hold exact kernel machines against features where both are quick."""
+    """Compare exact kernel machines with features on few rows."""
     table = Table(
         "when_not-few-rows",
         ["data", "rows", "model", "score", "fit and predict, s"],
@@ -158,8 +158,7 @@ def few_rows() -> Table:
         for label, model in models.items():
             pipeline = make_pipeline(StandardScaler(), model)
             with warnings.catch_warnings():
-                # Inputs that do not matter have lengthscales at the end of their range, as it
-                # should be.
+                # Lengthscales of irrelevant inputs end at the bounds of their range.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 found = cross_validate(pipeline, X, y, cv=5)
             seconds = float((found["fit_time"] + found["score_time"]).mean())
@@ -169,13 +168,13 @@ def few_rows() -> Table:
 
 
 def waves(n_rows: int) -> tuple[Array, Array]:
-    """Return rows of a square and a function with several hills and valleys on it."""
+    """Return points in a square, and a function with several hills and valleys."""
     X = np.random.default_rng(0).uniform(-1, 1, (n_rows, 2))
     return X, np.sin(6 * X[:, 0]) * np.cos(8 * X[:, 1])
 
 
 def sheet(n_rows: int) -> tuple[Array, Array]:
-    """Return rows near a curved surface in 30 dimensions and a function of the place on it."""
+    """Return points near a curved surface in 30 dimensions, and a function on it."""
     rng = np.random.default_rng(0)
     place = rng.uniform(-1, 1, (n_rows, 2))
     X = np.sin(place @ rng.normal(0, 3, (2, 30)) + rng.uniform(0, 6, 30))
@@ -183,7 +182,7 @@ def sheet(n_rows: int) -> tuple[Array, Array]:
 
 
 def low_dimensions() -> Table:
-    """Hold Nystroem against features at equal numbers of columns."""
+    """Compare Nystroem with features at equal numbers of columns."""
     table = Table(
         "when_not-nystroem",
         [
@@ -231,7 +230,7 @@ def low_dimensions() -> Table:
 
 
 def _best_gamma(X: Array, y: Array) -> float:
-    """Return the width with which an exact kernel machine predicts best."""
+    """Return the best gamma of an exact kernel machine."""
     search = GridSearchCV(
         KernelRidge(kernel="rbf"), {"gamma": GAMMAS, "alpha": [1e-3, 1e-1]}, cv=3
     ).fit(X, y)
@@ -239,9 +238,9 @@ def _best_gamma(X: Array, y: Array) -> float:
 
 
 def _regression(make: Callable[..., Any], X: Array, y: Array, truth: Array) -> tuple[float, float]:
-    """Return the error of ridge regression on features, with the best alpha, and its time.
+    """Return the error of ridge regression on features with the best alpha, and its time.
 
-    The error is the root mean square over maps, the time that of the quickest map and solve.
+    The error is the root mean square over maps, and the time is that of the fastest one.
     """
     errors = np.empty((MAPS_OF_REGRESSION, len(ALPHAS)))
     mapping, solving = [], []
@@ -259,7 +258,7 @@ def _regression(make: Callable[..., Any], X: Array, y: Array, truth: Array) -> t
 
 
 def main() -> None:
-    """Print the tables and write them where that is wanted."""
+    """Print the tables, and write them if asked to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, help="folder for the tables as CSV files")
     out = parser.parse_args().out

@@ -1,16 +1,16 @@
 r"""
-Networks of random units: arc-cosine kernels
-============================================
+Arc-cosine kernels: random neural network layers
+================================================
 
-A layer of a neural network whose weights are random, and of which there are infinitely many units,
-is a kernel. With units that are ramps, :math:`\max(0, w \cdot x)`, it is the arc-cosine kernel of
-order 1; with steps that of order 0, with squared ramps that of order 2. A layer of finitely many
-units is a map of random features. Better directions make better layers.
+An infinitely wide neural network layer with random weights defines a kernel. With ReLU units,
+:math:`\max(0, w \cdot x)`, it is the arc-cosine kernel of order 1. Step units give order 0 and
+squared ReLU units give order 2. A layer with finitely many units is a random feature map. This
+example shows that better directions give better layers.
 """
 
 # %%
-# These kernels depend on the lengths of two rows and on the angle between them. So rows on half a
-# circle, somewhere in ten dimensions, are enough to see all of a kernel.
+# These kernels depend only on the lengths of two rows and on the angle between them. So a half
+# circle of rows in ten dimensions is enough to show a whole kernel.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,49 +26,49 @@ plane = np.linalg.qr(rng.standard_normal((d, 2)))[0]
 X = np.column_stack([np.cos(angles), np.sin(angles)]) @ plane.T
 
 # %%
-# A plain random layer has units ``w`` that are drawn independently. A better one has each unit with
-# its reflection ``-w``. A quadrature rule has the vertices of a simplex, turned at random, with
-# their reflections. The length of ``w`` is only a factor of these units, so that the rule can put
-# in its mean instead of drawing it: ``tilt="exact"``.
+# A plain random layer draws its units ``w`` independently. A better layer also uses the reflection
+# ``-w`` of each unit. A quadrature rule uses the vertices of a randomly rotated simplex, with their
+# reflections. The length of ``w`` only scales a unit, so the rule can use its mean instead of
+# drawing it: ``tilt="exact"``.
 
-N_UNITS, N_DRAWS = 4 * (d + 1), 60  # two whole blocks of the rule
+N_UNITS, N_DRAWS = 4 * (d + 1), 60  # two complete blocks of the rule
 layers = {
     "independent units": (MonteCarlo(reflect=False), "C1"),
     "independent, with reflections": (MonteCarlo(), "C4"),
-    "turned simplex": (SphericalRadial(tilt="exact"), "C0"),
+    "rotated simplex": (SphericalRadial(tilt="exact"), "C0"),
 }
 
 
 def draws(order, rule):
-    """Return the kernel of the first row with all, as drawn layers have it."""
-    found = []
+    """Return estimates of the kernel between the first row and all rows."""
+    estimates = []
     for seed in range(N_DRAWS):
         layer = QuadratureFeatures(
             ArcCosine(order), n_components=N_UNITS, rule=rule, random_state=seed
         )
         Z = layer.fit_transform(X)
-        found.append(Z[0] @ Z.T)
-    return np.array(found)
+        estimates.append(Z[0] @ Z.T)
+    return np.array(estimates)
 
 
-titles = ("order 0: steps", "order 1: ramps", "order 2: squared ramps")
+titles = ("order 0: step", "order 1: ReLU", "order 2: squared ReLU")
 figure, axes = plt.subplots(
     2, 3, figsize=(10, 6), layout="constrained", sharex=True, height_ratios=(3, 2)
 )
 for order, (above, below) in enumerate(axes.T):
     exact = ArcCosine(order)(X[:1], X)[0]
-    for label, (rule, colour) in layers.items():
-        found = draws(order, rule)
-        if label != "independent, with reflections":  # which would hide the others
-            above.plot(angles, found.T, color=colour, linewidth=0.5, alpha=0.25)
-        error = np.sqrt(np.mean((found - exact) ** 2, axis=0))
-        below.plot(angles, error, color=colour, label=label)
-    above.plot(angles, exact, color="black", linestyle="--", label="the kernel")
+    for label, (rule, color) in layers.items():
+        estimates = draws(order, rule)
+        if label != "independent, with reflections":  # these lines would hide the others
+            above.plot(angles, estimates.T, color=color, linewidth=0.5, alpha=0.25)
+        error = np.sqrt(np.mean((estimates - exact) ** 2, axis=0))
+        below.plot(angles, error, color=color, label=label)
+    above.plot(angles, exact, color="black", linestyle="--", label="exact kernel")
     above.set_title(titles[order])
     below.set(xlabel="angle between two rows")
     below.set_xticks((0, np.pi / 2, np.pi), ("0", "90°", "180°"))
     below.set_ylim(bottom=0)
-axes[0, 0].set_ylabel(f"{N_DRAWS} layers of {N_UNITS} units")
+axes[0, 0].set_ylabel(f"kernel, {N_DRAWS} layers of {N_UNITS} units")
 axes[1, 0].set_ylabel("root mean square error")
 handles, labels = (
     first + second
@@ -80,9 +80,9 @@ figure.legend(handles, labels, loc="outside lower center", ncols=4)
 plt.show()
 
 # %%
-# Thin lines are layers. Those of the simplex keep together best, and for ramps they all meet at the
-# angle 0, that is in the kernel of a row with itself: the squares of a ramp and its reflection add
-# up to :math:`(w \cdot x)^2`, a polynomial of degree 2, which the rule integrates exactly. For
-# steps a reflection alone does that, since one of the two is always 1. For squared ramps it would
-# take degree 4, which the rule has not, and there is an error left. Steps, which are no polynomial
-# anywhere near, gain least, and nothing for rows that are nearly opposite.
+# Each thin line is one layer. The lines of the simplex are closest together. For ReLU units they
+# all meet at angle 0, which is the kernel of a row with itself. There, the squares of a unit and
+# its reflection add up to :math:`(w \cdot x)^2`, a polynomial of degree 2, and the rule integrates
+# it exactly. For step units the reflection alone is enough, because one of the two is always 1. For
+# squared ReLU units the rule would need degree 4, so an error remains. Step functions are far from
+# polynomials: they gain least, and nothing for nearly opposite rows.

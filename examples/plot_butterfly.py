@@ -1,17 +1,17 @@
 r"""
-What a butterfly matrix looks like
-==================================
+Butterfly matrices: fast random rotations
+=========================================
 
-The rules of the paper turn their nodes by random orthogonal matrices. A dense one of size ``d``
-takes :math:`d^2` numbers and as many multiplications for each row of the data. A butterfly matrix
-is a product of sparse stages in the pattern of a fast Fourier transform: ``d - 1`` angles and
-:math:`O(d \log d)` operations.
+The rules of the paper rotate their nodes by random orthogonal matrices. A dense matrix of size
+``d`` takes :math:`d^2` numbers, and as many multiplications per row of the data. A butterfly matrix
+is a product of sparse stages, arranged as in a fast Fourier transform. It takes ``d - 1`` angles
+and :math:`O(d \log d)` operations.
 """
 
 # %%
-# A stage of half-size ``m`` cuts the coordinates into runs of ``2 m`` and rotates coordinate ``i``
-# of a run with coordinate ``i + m``, all pairs of a run by the same angle. Where ``d`` is not a
-# power of two, coordinates whose partner is past the end are left alone.
+# A stage of half-size ``m`` splits the coordinates into runs of ``2 m``. It rotates coordinate
+# ``i`` of a run with coordinate ``i + m``, using the same angle for all pairs of a run. If ``d`` is
+# not a power of two, coordinates without a partner stay unchanged.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,7 +22,7 @@ from quadfeat.rotations import Butterfly
 
 
 def stages(cosines, sines):
-    """Return the sparse factors of a butterfly matrix, those of the closest pairs first."""
+    """Return the sparse factors of a butterfly matrix, starting with the closest pairs."""
     d = len(cosines) + 1
     angles = zip(cosines, sines, strict=True)
     factors = []
@@ -42,8 +42,8 @@ def stages(cosines, sines):
 
 
 # %%
-# :class:`~quadfeat.rotations.Butterfly` draws the angles, and a permutation ``P`` for each round.
-# What it multiplies rows by in one round is ``P B``, with ``B`` the product of the stages.
+# :class:`~quadfeat.rotations.Butterfly` draws the angles and, for each round, a permutation ``P``.
+# The matrix of one round is ``P B``, where ``B`` is the product of the stages.
 
 
 def draw_factors(d):
@@ -57,7 +57,7 @@ def draw_factors(d):
 
 
 def show(ax, matrix, title=None):
-    """Draw the entries of a matrix: colour for the sign, depth for the size, nothing for zero."""
+    """Draw the entries of a matrix: color shows the sign, opacity the size."""
     opacity = np.where(matrix == 0, 0.0, 0.2 + 0.8 * np.sqrt(np.abs(matrix)))
     image = np.where(matrix[..., None] < 0, to_rgba("C1"), to_rgba("C0"))
     image[..., 3] = opacity
@@ -67,7 +67,7 @@ def show(ax, matrix, title=None):
     ax.tick_params(length=0)
     ax.spines[:].set_visible(True)
     ax.set_title(title or "")
-    ax.set_xlabel(f"{np.count_nonzero(matrix)} entries")
+    ax.set_xlabel(f"{np.count_nonzero(matrix)} nonzero")
 
 
 signs = [Patch(color="C0", label="positive"), Patch(color="C1", label="negative")]
@@ -83,11 +83,10 @@ for ax, title in zip(axes[0], titles, strict=True):
 figure.legend(handles=signs, loc="outside lower center", ncols=2)
 
 # %%
-# Four sparse stages fill a matrix of 16 rows and columns. For ``d = 15`` the coordinates that were
-# left alone leave holes in the product: there a direction never has a part in some coordinates, and
-# estimates are biased. That is why the paper multiplies several rounds, each with a permutation of
-# its own. After two there are no holes; the default is three, after which what is left of the bias
-# is hardly to be measured.
+# Four sparse stages fill a matrix of size 16. For ``d = 15``, the unchanged coordinates leave holes
+# in the product. Some directions then have no component along some coordinates, and estimates are
+# biased. That is why the paper multiplies several rounds, each with its own permutation. After two
+# rounds there are no holes. After three, the default, the remaining bias is hardly measurable.
 
 figure, axes = plt.subplots(1, 4, figsize=(10, 3.3), layout="constrained")
 show(axes[0], product, "B, d = 15")
@@ -99,9 +98,9 @@ figure.legend(handles=signs, loc="outside lower center", ncols=2)
 plt.show()
 
 # %%
-# What three rounds keep (cosines, sines and permutations), beside a dense matrix:
+# Storage of three rounds (cosines, sines and permutations), compared with a dense matrix:
 
 for d in (16, 784, 7129):
     drawn = Butterfly().draw(d, np.random.default_rng(0))
-    kept = drawn.cosines.size + drawn.sines.size + drawn.permutations.size
-    print(f"d = {d:4d}: {kept:6d} numbers instead of {d * d:8d}")
+    stored = drawn.cosines.size + drawn.sines.size + drawn.permutations.size
+    print(f"d = {d:4d}: {stored:6d} numbers instead of {d * d:8d}")

@@ -1,14 +1,14 @@
 """
-Decision boundaries: a linear machine that bends
-================================================
+Decision boundaries of a linear SVM on features
+===============================================
 
-A linear support vector machine draws a straight line. On the features of a map it draws that of a
-kernel machine, the closer the more columns the map has. Three sets of points in the plane, on which
-that can be seen.
+The decision boundary of a linear support vector machine (SVM) is a straight line. On quadrature
+features it bends, and approaches the boundary of the exact kernel SVM as the number of features
+grows. This example shows it on three datasets in the plane.
 """
 
 # %%
-# The pipelines differ in nothing but the map. The exact machine takes the same kernel.
+# The pipelines differ only in the number of features. The exact SVM uses the same kernel.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,7 +24,7 @@ from quadfeat.kernels import Gaussian
 
 
 def make_spirals(n_samples, noise, random_state):
-    """Return two spirals wound around each other."""
+    """Return two interleaved spirals."""
     rng = np.random.default_rng(random_state)
     label = rng.integers(0, 2, n_samples)
     angle = 3.2 * np.pi * np.sqrt(rng.uniform(0.02, 1.0, n_samples))
@@ -40,8 +40,8 @@ data_sets = {
 }
 
 
-def machines(gamma):
-    """Return the machines to compare, by name."""
+def classifiers(gamma):
+    """Return the classifiers to compare, by name."""
     kernel = Gaussian(gamma)
 
     def on_features(n_components):
@@ -58,21 +58,21 @@ def machines(gamma):
 
 
 # %%
-# The darker a colour, the surer the machine; the line is where it changes its mind. Dots are rows
-# that were not trained on, numbers in the corners their share that is on the right side.
+# Darker colors mean larger decision values, and the black line is the decision boundary. Dots are
+# test rows. The number in each corner is the test accuracy.
 
 figure, axes = plt.subplots(
     len(data_sets), 5, figsize=(10.5, 6.6), layout="constrained", sharex="row", sharey="row"
 )
 for row, (name, ((X, y), gamma)) in zip(axes, data_sets.items(), strict=True):
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, random_state=0)
-    for ax, (title, machine) in zip(row, machines(gamma).items(), strict=True):
-        machine.fit(X_train, y_train)
+    for ax, (title, classifier) in zip(row, classifiers(gamma).items(), strict=True):
+        classifier.fit(X_train, y_train)
         common = {"response_method": "decision_function", "ax": ax, "eps": 0.35}
         shades = {"plot_method": "pcolormesh", "cmap": "PuOr", "vmin": -4, "vmax": 4}
         line = {"plot_method": "contour", "levels": [0.0], "colors": "black", "linewidths": 1}
-        DecisionBoundaryDisplay.from_estimator(machine, X, **shades, **common)
-        DecisionBoundaryDisplay.from_estimator(machine, X, **line, **common)
+        DecisionBoundaryDisplay.from_estimator(classifier, X, **shades, **common)
+        DecisionBoundaryDisplay.from_estimator(classifier, X, **line, **common)
         ax.scatter(
             *X_test.T,
             c=y_test,
@@ -84,7 +84,7 @@ for row, (name, ((X, y), gamma)) in zip(axes, data_sets.items(), strict=True):
         ax.text(
             0.97,
             0.03,
-            f"{machine.score(X_test, y_test):.2f}",
+            f"{classifier.score(X_test, y_test):.2f}",
             transform=ax.transAxes,
             ha="right",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
@@ -95,7 +95,7 @@ for row, (name, ((X, y), gamma)) in zip(axes, data_sets.items(), strict=True):
 plt.show()
 
 # %%
-# A few features are enough for moons and circles, whose kernel is wide. The spirals take a narrow
-# one, and so more features. With as many as in the fourth column the machine draws the line of the
-# exact one, as far as there are points. Far from them a kernel machine has nothing to say, while
-# features go on waving: there the two differ, and neither should be relied on.
+# Moons and circles have a wide kernel, so a few features are enough. The spirals need a narrow
+# kernel and more features. With 256 features the boundary matches that of the exact kernel wherever
+# there are points. Far from the data the two differ: the exact decision values fall to a constant,
+# while the features keep oscillating. Trust neither there.

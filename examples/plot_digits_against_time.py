@@ -1,16 +1,16 @@
 """
-A digit classifier against the clock
-====================================
+Accuracy against training time on handwritten digits
+====================================================
 
-What matters of a map in the end is how good a classifier is that was trained in a given time.
-Three ways to a kernel classifier of handwritten digits, with few features and many, and the exact
-support vector machine.
+In the end, a feature map has to give an accurate classifier in a given time. This example compares
+three approximate kernel classifiers of handwritten digits, with few and many features, and the
+exact support vector machine (SVM).
 """
 
 # %%
-# The digits of scikit-learn are few. To have more to learn from, each image comes nine times: as it
-# is and shifted by a pixel in the eight directions. A shift does not change which digit it is. The
-# rows to test are put aside first, and shifted too.
+# scikit-learn's digits are a small dataset. To get more rows, we use each image nine times: as it
+# is, and shifted by one pixel in the eight directions. A shift does not change the digit. We split
+# off the test images first, and shift them too.
 
 from timeit import repeat, timeit
 
@@ -33,7 +33,7 @@ shifts = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
 
 
 def with_shifts(images, labels):
-    """Return the images and their shifted copies as rows, with their labels."""
+    """Return images and their shifted copies as rows, with their labels."""
     copies = [shift(images, (0, *by), order=0) for by in shifts]
     rows = np.concatenate(copies).reshape(-1, 64) / np.float32(16)
     return rows.astype(np.float32), np.tile(labels, len(shifts))
@@ -42,11 +42,11 @@ def with_shifts(images, labels):
 train, test = train_test_split(np.arange(len(digits.target)), random_state=0)
 X_train, y_train = with_shifts(digits.images[train], digits.target[train])
 X_test, y_test = with_shifts(digits.images[test], digits.target[test])
-print(f"{len(X_train)} rows to learn from, {len(X_test)} to test")
+print(f"{len(X_train)} training rows, {len(X_test)} test rows")
 
 # %%
-# The same kernel for all. The three with features solve the same problem, ridge regression on the
-# classes, with as many of them as the labels in the picture say.
+# All classifiers use the same kernel. The three with features solve the same problem, ridge
+# regression on the class labels. The numbers in the figure are their numbers of features.
 
 gamma, alpha = 0.1, 0.01
 contestants = {
@@ -63,14 +63,14 @@ contestants = {
 
 
 def measure(model):
-    """Return the seconds to train and to predict, and the per cent of test rows that are wrong."""
+    """Return the seconds to train and to predict, and the test error in percent."""
     training = timeit(lambda: model.fit(X_train, y_train), number=1)
     prediction = min(repeat(lambda: model.predict(X_test), number=1, repeat=3))
     return training, prediction, 100 * (1 - model.score(X_test, y_test))
 
 
 # %%
-# Nystroem has fewer sizes, since it takes longest. The exact machine has no features to choose.
+# We try fewer sizes for Nystroem, because it takes longest. The exact SVM has no features.
 
 sizes = dict.fromkeys(contestants, (128, 256, 512, 1024, 2048))
 sizes["Nystroem + RidgeClassifier"] = (128, 256, 512)
@@ -80,15 +80,15 @@ for (name, make), marker in zip(contestants.items(), "os^", strict=True):
     measured = np.array([measure(make(n)) for n in sizes[name]])
     wrong = measured[:, 2]
     for n, row in zip(sizes[name], measured, strict=True):
-        print(f"{name:30s} {n:5d}: {row[0]:.2f} s, {row[1]:.3f} s, {row[2]:.2f} % wrong")
+        print(f"{name:30s} {n:5d}: {row[0]:.2f} s, {row[1]:.3f} s, error {row[2]:.2f} %")
     for ax, seconds in zip(axes, measured.T, strict=False):
         ax.plot(seconds, wrong, marker=marker, label=name)
         for n, x, y in zip(sizes[name], seconds, wrong, strict=True):
             ax.annotate(f"{n}", (x, y), (5, 4), textcoords="offset points", fontsize=8)
-machine = SVC(gamma=gamma, C=10.0)
-exact = measure(machine)
-print(f"{'exact SVC':30s}        {exact[0]:.2f} s, {exact[1]:.3f} s, {exact[2]:.2f} % wrong")
-print(f"It has {len(machine.support_)} support vectors.")
+svm = SVC(gamma=gamma, C=10.0)
+exact = measure(svm)
+print(f"{'exact SVC':30s}        {exact[0]:.2f} s, {exact[1]:.3f} s, error {exact[2]:.2f} %")
+print(f"SVC has {len(svm.support_)} support vectors.")
 for ax, seconds, what in zip(axes, exact, ("train", "predict the test rows"), strict=False):
     ax.plot(seconds, exact[2], "*", markersize=13, color="C6", label="exact SVC")
     ax.set(xscale="log", yscale="log", xlabel=f"seconds to {what}")
@@ -96,18 +96,18 @@ for ax, seconds, what in zip(axes, exact, ("train", "predict the test rows"), st
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:g}")
     ax.minorticks_off()
-axes[0].set_ylabel("wrong digits, %")
+axes[0].set_ylabel("test error, %")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 plt.show()
 
 # %%
-# At equal numbers the features of Nystroem are the most accurate, as they are made of rows of the
-# data, and they take the longer the more there are. The other two are alike in accuracy: on a
-# kernel as narrow as this one rules differ little. With few features ``RBFSampler`` is trained
-# sooner, since ``QuadratureRidgeClassifier`` takes its time to choose a rule. With many, which is
-# where the accuracy is, that no longer shows.
+# At equal numbers of features Nystroem is the most accurate, because its features come from rows of
+# the data. Its time grows quickly with their number. The other two have a similar accuracy: on such
+# a narrow kernel, rules differ little. With few features ``RBFSampler`` trains faster, because
+# ``QuadratureRidgeClassifier`` spends some time choosing a rule. With many features, where the
+# accuracy is high, this time no longer matters.
 #
-# As long as there are so few rows the exact machine can be trained in seconds, and it is the most
-# accurate. But its time grows with the square of the rows and more, that of the others in
-# proportion to them. And it has to compare each new row with all of its support vectors, which is
-# why it is the slowest by far to predict. There the native map is the fastest.
+# With so few rows the exact SVM trains in seconds and is the most accurate. But its time grows at
+# least with the square of the number of rows, and that of the others only linearly. The SVM also
+# compares each new row with all of its support vectors, so it is by far the slowest to predict. The
+# native map is the fastest.

@@ -1,15 +1,17 @@
 """
-Error against columns, rule by rule
-===================================
+Kernel error against the number of columns
+==========================================
 
-How far is the kernel of the features from the kernel itself, and how many columns does it take to
-halve that? All rules of the library on the handwritten digits of scikit-learn, for a wide kernel
-and a narrow one, with the two maps of scikit-learn for comparison.
+How large is the error of the approximate kernel, and how many columns does it take to halve it?
+This example compares all rules of quadfeat on scikit-learn's handwritten digits, for a wide and a
+narrow kernel. scikit-learn's ``RBFSampler`` (random Fourier features) and ``Nystroem`` are shown
+for comparison.
 """
 
 # %%
-# The rows are images of 8 x 8 pixels. Maps are fitted to one part of them and judged by the other:
-# the error is that of ``Z @ Z.T`` relative to the exact kernel matrix, in the Frobenius norm.
+# The rows are images of 8 x 8 pixels. Maps are fitted to one part of the data and tested on the
+# other. The error is that of ``Z @ Z.T`` relative to the exact kernel matrix, in the Frobenius
+# norm.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,7 +30,7 @@ d = X.shape[1]
 
 
 def mean_error(make_map, gamma, n_components):
-    """Return the root mean square of the relative error over two draws of a map."""
+    """Return the root mean square of the relative error over two seeds."""
     exact = rbf_kernel(X_test, gamma=gamma)
     errors = []
     for seed in range(2):
@@ -38,18 +40,18 @@ def mean_error(make_map, gamma, n_components):
 
 
 # %%
-# What is compared, and how it is drawn.
+# Each method has a name, a function that creates the map, and a line style.
 
 
 def ours(rule):
-    """Return what makes a map of a rule, for a width of the kernel and a number of columns."""
+    """Return a function that creates a map with a given rule."""
     return lambda gamma, n_components, seed: QuadratureFeatures(
         Gaussian(gamma), rule=rule, n_components=n_components, random_state=seed
     )
 
 
 def theirs(sampler):
-    """Return what makes a map of scikit-learn's."""
+    """Return a function that creates one of scikit-learn's maps."""
     return lambda gamma, n_components, seed: sampler(
         gamma=gamma, n_components=n_components, random_state=seed
     )
@@ -70,9 +72,10 @@ methods = {
 }
 
 # %%
-# Widths are told by ``gamma``: at ``1 / d`` most pairs of digits have a kernel near 1, at ``1 / 4``
-# near 0. Numbers of columns are those of whole blocks of ``sr33``, its best case; ``"auto"`` would
-# take any number. Nystroem, which makes a column of a row, has at most half as many as there are.
+# ``gamma`` sets the width. With ``1 / d`` the kernel of most pairs of digits is near 1, and with
+# ``1 / 4`` it is near 0. The numbers of columns are those of complete blocks of ``sr33``, its best
+# case; ``"auto"`` works with any number. Nystroem makes one column per landmark row, so it gets at
+# most half as many columns as there are rows.
 
 gammas = {"wide kernel, gamma = 1/64": 1 / 64, "narrow kernel, gamma = 1/4": 1 / 4}
 columns = [2 * n_blocks * (d + 1) + 1 for n_blocks in (1, 2, 4, 8, 16)]
@@ -90,26 +93,26 @@ for ax, (title, gamma) in zip(axes, gammas.items(), strict=True):
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
-axes[0].set_ylabel("relative error of the kernel")
+axes[0].set_ylabel("relative kernel error")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 plt.show()
 
 # %%
-# Most lines fall like one over the root of the number of columns: four times the columns for half
-# the error. What differs is where they start.
+# Most errors fall as one over the square root of the number of columns: half the error takes four
+# times the columns. The methods differ in where they start.
 #
-# On the wide kernel ``sr33`` integrates the largest part of the kernel, a polynomial of degree 3,
-# exactly. The orthogonal rules ``orf`` and ``rom`` come next. Independent nodes (``rff`` and
-# ``gauss-hermite``) are alike, and ``fastfood``, which is faster than these, is a little worse.
-# Low-discrepancy points are at home in few dimensions: with 64 of them ``halton`` is no better than
-# random, while ``sobol`` gains with many columns. ``RBFSampler`` is behind ``rff``, and its line is
-# ragged, because it has cosines at random phases, which add a noise of their own; ``rff`` here has
-# a cosine and a sine for each node.
+# On the wide kernel, ``sr33`` integrates the largest part of the kernel exactly, a polynomial of
+# degree 3. The orthogonal rules ``orf`` and ``rom`` come next. The independent nodes of ``rff`` and
+# ``gauss-hermite`` have similar errors, and ``fastfood`` is faster but slightly worse.
+# Low-discrepancy points work best in few dimensions. In 64 dimensions ``halton`` is no better than
+# random nodes, while ``sobol`` improves with many columns. ``RBFSampler`` is worse than ``rff``,
+# and its line is ragged, because the random phases of its cosines add noise. ``rff`` uses a cosine
+# and a sine for each node instead.
 #
-# On the narrow kernel there is little to choose between rules. ``auto`` is at the lower edge of the
-# crowd in both pictures, without having been told which kernel is wide.
+# On the narrow kernel all rules are similar. ``auto`` is among the best in both panels, although
+# nobody told it which kernel is wide.
 #
-# Digits lie near a set of few dimensions. ``Nystroem``, whose features are made of rows of the
-# data, makes use of that, and no rule that does not look at the data can keep up. It has to hold
-# these rows and to decompose their kernel matrix: as far as you can afford that, it is the better
-# map for such data.
+# Digits lie near a low-dimensional set. ``Nystroem`` builds its features from rows of the data and
+# benefits from this. Rules that do not depend on the data cannot keep up. Nystroem has to store
+# these rows and decompose their kernel matrix. If you can afford that, it is the better map for
+# such data.

@@ -1,16 +1,17 @@
 r"""
-The metric that a model learns
-==============================
+Learning a metric
+=================
 
-Targets often depend on a few directions in the space of the columns, not on single columns. A
-kernel that measures distances along these directions only needs far fewer rows and features.
-``QuadratureRidge()`` finds such a metric from the gradients of its own predictions, and keeps it
-if leave-one-out errors confirm it. The metric is worth a look in itself.
+Targets often depend on a few combinations of columns, not on single columns. A kernel that measures
+distances only along these directions needs far fewer rows and features. ``QuadratureRidge()`` finds
+such a metric from the gradients of its own predictions. It keeps the metric if leave-one-out errors
+confirm it. This example shows the metric.
 """
 
 # %%
-# Eight columns, and a function of two orthogonal directions :math:`u` and :math:`v`, which mix all
-# columns: :math:`y = \sin(2 u^\top x) + \frac12 \cos(2 v^\top x)`, with a little noise.
+# The data has eight columns. The target depends on two orthogonal directions :math:`u` and
+# :math:`v` that mix all columns: :math:`y = \sin(2 u^\top x) + \frac12 \cos(2 v^\top x)`, plus a
+# little noise.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,8 +32,8 @@ y = signal(X) + 0.1 * rng.standard_normal(len(X))
 train, test = slice(0, 500), slice(500, None)
 
 # %%
-# One model may learn a lengthscale for each column, the other one a full metric. They have the same
-# number of features, and no other setting.
+# One model may learn a lengthscale per column, the other a full metric. Both have the same number
+# of features and no other settings.
 
 models = {
     lengthscales: QuadratureRidge(lengthscales=lengthscales, n_components=256, random_state=0).fit(
@@ -45,14 +46,14 @@ for name, model in models.items():
 print(models["full"].why_)
 
 # %%
-# The true metric is the average outer product of the gradients of the function,
-# :math:`E[\nabla f(x) \nabla f(x)^\top]`. All matrices are divided by their traces, since only
-# their shapes can be compared.
+# The true metric is the average outer product of the gradients of the function, :math:`E[\nabla
+# f(x) \nabla f(x)^\top]`. We divide all matrices by their traces, because only their shapes are
+# comparable.
 
 slopes = 2 * np.cos(2 * X @ u)[:, None] * u - np.sin(2 * X @ v)[:, None] * v
 metrics = {
-    "the function": slopes.T @ slopes,
-    "a lengthscale for each column": models["ard"].metric_,
+    "true metric": slopes.T @ slopes,
+    "one lengthscale per column": models["ard"].metric_,
     "full metric": models["full"].metric_,
 }
 
@@ -68,7 +69,7 @@ for ax, (title, metric) in zip(axes, metrics.items(), strict=False):
     ax.grid(visible=False)
 figure.colorbar(image, ax=axes[:3], location="bottom", shrink=0.4, label="metric / its trace")
 
-styles = {"function": "C6o:", "each column": "C1s-", "full metric": "C0o-"}
+styles = {"true metric": "C6o:", "per column": "C1s-", "full metric": "C0o-"}
 for metric, (label, style) in zip(metrics.values(), styles.items(), strict=True):
     axes[3].plot(range(1, 9), np.linalg.eigvalsh(metric)[::-1], style, label=label)
 axes[3].set(title="eigenvalues", xlabel="direction", ylim=(-0.05, 1.0))
@@ -77,6 +78,6 @@ axes[3].legend(loc="upper right")
 plt.show()
 
 # %%
-# Lengthscales for single columns can only make a diagonal matrix, and hardly a column can be left
-# out. The full metric has the pattern of the true one: two eigenvalues, and next to nothing in the
+# Lengthscales of single columns only give a diagonal matrix, and here nearly every column matters.
+# The full metric has the pattern of the true one: two large eigenvalues, and almost nothing in the
 # six directions along which the function is constant.

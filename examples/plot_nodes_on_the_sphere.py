@@ -2,16 +2,16 @@ r"""
 The nodes of a spherical-radial rule
 ====================================
 
-A kernel such as the Gaussian one is a mean over random frequencies: a direction, which is uniform
+The Gaussian kernel is an expectation over random frequencies. A frequency is a direction, uniform
 on the sphere, times a length. Random Fourier features draw both at random. A spherical-radial rule
-draws directions that belong together, the vertices of a regular simplex, turns them as a whole,
-and gives each a length and a weight. Here is how, in three dimensions.
+rotates all vertices of a regular simplex together, and gives each of them a length and a weight.
+This example shows its nodes in three dimensions.
 """
 
 # %%
-# ``draw`` of a rule returns its nodes for inputs of a width, a number of columns and a kernel.
-# One block of the rule of the paper has the ``d + 1`` vertices of a simplex. A node of the Gaussian
-# kernel has two columns, a cosine and a sine, and the origin has one.
+# ``draw`` returns the nodes of a rule for a number of data columns, a number of feature columns and
+# a kernel. One block of the paper's rule has the ``d + 1`` vertices of a simplex. For the Gaussian
+# kernel each node takes two columns, a cosine and a sine, and the origin takes one.
 
 from itertools import combinations
 
@@ -32,16 +32,16 @@ simplex = rule.directions.dense()[: d + 1]
 random_nodes = MonteCarlo().draw(d, columns, kernel, rng)
 
 # %%
-# The kernel is even, so a node serves for its reflection too: the four vertices of a block stand
-# for the eight of a cube. They are turned by a random rotation of their own in each block, after
-# which every single direction is uniform on the sphere, so that the mean over many draws is right.
+# The integrand is even, so each node also represents its reflection. The four vertices of a block
+# and their reflections are the eight vertices of a cube. Each block has its own random rotation.
+# Every single direction is then uniform on the sphere, so the rule is correct on average.
 #
-# A vertex is then moved to a radius :math:`\rho` and given the weight :math:`d / (M \rho^2)`, if
-# there are :math:`M` of them. Nodes far out, which nobody wants to depend on, count for little.
+# Each of the :math:`M` vertices then gets a radius :math:`\rho` and the weight
+# :math:`d / (M \rho^2)`. So nodes far from the origin have small weights.
 
 
 def sphere(ax, title, radius, reach):
-    """Draw a sphere of wires in a cube that reaches so far."""
+    """Draw a wireframe sphere in a cube of half-width ``reach``."""
     thin = {"color": "#d8d8d8", "linewidth": 0.5}
     u, v = np.mgrid[0 : 2 * np.pi : 25j, 0 : np.pi : 13j]
     x, y, z = np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v)
@@ -53,51 +53,51 @@ def sphere(ax, title, radius, reach):
     ax.set_title(title)
 
 
-def spokes(ax, points, colour, sizes=50):
-    """Draw points, filled, and their reflections, hollow, with a line from one to the other."""
+def spokes(ax, points, color, sizes=50):
+    """Draw filled points, their hollow reflections, and lines between them."""
     for point in points:
-        ax.plot(*np.stack([-point, point], axis=1), color=colour, linewidth=0.8, alpha=0.5)
-    dots = {"s": sizes, "edgecolor": colour, "depthshade": False, "zorder": 3}
+        ax.plot(*np.stack([-point, point], axis=1), color=color, linewidth=0.8, alpha=0.5)
+    dots = {"s": sizes, "edgecolor": color, "depthshade": False, "zorder": 3}
     ax.scatter(*-points.T, facecolor="white", **dots)
-    ax.scatter(*points.T, facecolor=colour, **dots)
+    ax.scatter(*points.T, facecolor=color, **dots)
 
 
 def blocks(values):
-    """Return values of the nodes block by block, with a colour for each."""
+    """Return the values of each block, with a color."""
     return zip(np.split(values, n_blocks), [f"C{k}" for k in range(n_blocks)], strict=True)
 
 
 three_d = {"projection": "3d", "computed_zorder": False}
 figure, axes = plt.subplots(2, 2, figsize=(8.6, 8.4), layout="constrained", subplot_kw=three_d)
-alone, turned, weighted, at_random = axes.flat
+alone, rotated, weighted, at_random = axes.flat
 
-sphere(alone, "one block: a simplex, turned, and its reflection", radius=1, reach=1.15)
+sphere(alone, "one block: a rotated simplex and its reflection", radius=1, reach=1.15)
 for edge in combinations(simplex, 2):
     alone.plot(*np.transpose(edge), color="C0", linewidth=1.6)
 spokes(alone, simplex, "C0")
 
-sphere(turned, "five blocks, each turned by itself", radius=1, reach=1.15)
-for vertices, colour in blocks(rule.directions.dense()):
-    spokes(turned, vertices, colour)
+sphere(rotated, "five blocks, each with its own rotation", radius=1, reach=1.15)
+for vertices, color in blocks(rule.directions.dense()):
+    spokes(rotated, vertices, color)
 
 reach = max(np.linalg.norm(nodes.frequencies(), axis=1).max() for nodes in (rule, random_nodes))
 size = 40 / random_nodes.weights[0]
-sphere(weighted, "the same at their radii; area is weight", np.sqrt(d), reach)
-for vertices, colour in blocks(np.column_stack([rule.frequencies(), rule.weights])):
-    spokes(weighted, vertices[:, :d], colour, size * vertices[:, d])
+sphere(weighted, "the same nodes with radii; area shows weight", np.sqrt(d), reach)
+for vertices, color in blocks(np.column_stack([rule.frequencies(), rule.weights])):
+    spokes(weighted, vertices[:, :d], color, size * vertices[:, d])
 
-sphere(at_random, "as many random nodes, of equal weight", np.sqrt(d), reach)
+sphere(at_random, "as many random nodes with equal weights", np.sqrt(d), reach)
 spokes(at_random, random_nodes.frequencies(), "C7", size * random_nodes.weights)
 plt.show()
 
 # %%
-# What that is good for: the weighted sum of :math:`w w^\top` over the nodes is the identity, its
-# exact mean, in every single draw, as are all moments up to degree 3. Random nodes have them on the
-# average only. Kernels that are wide for the data are little more than these moments, and that is
-# where such rules win.
+# In every single draw, the weighted sum of :math:`w w^\top` over the nodes is the identity, which
+# is its exact expectation. The same holds for all moments up to degree 3. Random nodes match them
+# only on average. These moments determine most of a wide kernel, so such rules are most accurate
+# there.
 
 np.set_printoptions(precision=3, suppress=True)
 for name, nodes in (("five blocks", rule), ("random nodes", random_nodes)):
     w = nodes.frequencies()
-    print(f"{name}: the sum of weight * w w' is")
+    print(f"{name}: weighted sum of w w'")
     print((w.T * nodes.weights) @ w)

@@ -1,16 +1,16 @@
 """
-What auto chose, and why
-========================
+How rule="auto" chooses a rule
+==============================
 
-No rule is the best for all kernels and data, so the default, ``rule="auto"``, compares them on a
-sample of the rows: by closed forms of their variance where there are any, by trials elsewhere. A
-fitted map keeps what was compared. Here is how that turns out from wide kernels to narrow ones.
+No rule is best for all kernels and data. The default, ``rule="auto"``, compares rules on a sample
+of the rows, by closed forms of their variance if there are any, and by trials otherwise. A fitted
+map stores the comparison. This example shows it for kernels from wide to narrow.
 """
 
 # %%
-# Two sets that come with scikit-learn, one of few columns and one of more. The Gaussian kernel of
-# two rows is ``exp(-gamma * m)`` if ``m`` is the square of their distance. So ``gamma`` times the
-# median of ``m`` tells how wide the kernel is for the data, whatever the data.
+# We use two of scikit-learn's datasets, one with few columns and one with more. The Gaussian kernel
+# of two rows is ``exp(-gamma * m)``, where ``m`` is their squared distance. So ``gamma`` times the
+# median of ``m`` measures the width of the kernel relative to the data.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,7 +32,7 @@ data_sets = {
 
 
 def fitted_map(X, width):
-    """Return a map for a kernel that is so wide for the data."""
+    """Return a map for a kernel of the given width relative to the data."""
     gamma = width / np.median(pdist(X, "sqeuclidean"))
     return QuadratureFeatures(Gaussian(gamma), n_components=N_COMPONENTS, random_state=0).fit(X)
 
@@ -40,22 +40,22 @@ def fitted_map(X, width):
 maps = {name: [fitted_map(X, width) for width in widths] for name, X in data_sets.items()}
 
 # %%
-# ``why_`` is the reason in a sentence: here for the widest kernel and for the narrowest.
+# ``why_`` states the reason in one sentence, here for the widest and the narrowest kernel.
 
 for name, fitted in maps.items():
     for features, width in ((fitted[0], widths[0]), (fitted[-1], widths[-1])):
         print(f"{name}, {width:g}: {features.why_}\n")
 
 # %%
-# ``candidates_`` has all rules that were considered, from the best to the worst: the rule, its
-# expected error, the standard error of that, and how it was found. The picture shows the best of
-# each kind, these:
+# ``candidates_`` lists all rules that were compared, from best to worst: the rule, its expected
+# error, the standard error of that, and how it was computed. The figure shows the best rule of each
+# kind:
 
 KINDS = (
     "one radius for all",
-    "turned vertices, degree 3",
-    "turned vertices, between 1 and 3",
-    "turned vertices, degree 1",
+    "rotated vertices, degree 3",
+    "rotated vertices, between 1 and 3",
+    "rotated vertices, degree 1",
     "random orthogonal matrices",
     "Sobol, moments matched",
     "Halton, moments matched",
@@ -65,14 +65,14 @@ KINDS = (
 
 
 def kind(rule):
-    """Return what kind of rule this is."""
+    """Return the kind of a rule."""
     if isinstance(rule, QuasiMonteCarlo):
         return rule.sequence.capitalize() + (", moments matched" if rule.matched else "")
     if rule.radii == "constant":
         return "random orthogonal matrices"
     if rule.tilt == "fixed":
         return "one radius for all"
-    return "turned vertices, " + {0: "degree 1", 1: "degree 3"}.get(rule.tilt, "between 1 and 3")
+    return "rotated vertices, " + {0: "degree 1", 1: "degree 3"}.get(rule.tilt, "between 1 and 3")
 
 
 def error_of(features, wanted):
@@ -82,9 +82,9 @@ def error_of(features, wanted):
 
 
 # %%
-# Errors grow by orders of magnitude from wide kernels to narrow ones, as the upper panels show. The
-# lower ones have them relative to the best at each width: 1 is the best, and the frame is what
-# ``auto`` chose.
+# The upper panels show that errors grow by orders of magnitude from wide to narrow kernels. The
+# lower panels show errors relative to the best rule at each width. A frame marks the choice of
+# ``auto``.
 
 figure, axes = plt.subplots(
     2, 2, figsize=(10, 6), layout="constrained", height_ratios=(1, 3), sharex=True, sharey="row"
@@ -110,16 +110,16 @@ for (above, below), (name, fitted) in zip(axes.T, maps.items(), strict=True):
     below.set_yticks(np.arange(len(KINDS)), KINDS)
     below.grid(visible=False)
     below.set_xlabel("gamma x median squared distance")
-axes[0, 0].set_ylabel("expected error,\nchosen rule")
+axes[0, 0].set_ylabel("expected error\nof the choice")
 plt.show()
 
 # %%
-# Wide kernels are on the left. There, in four dimensions, rules that have the second moments of the
-# frequencies right are ahead by far, and one radius for all nodes is better still: its bias is too
-# small to matter. On narrow kernels that bias is what matters most, and low-discrepancy points win.
-# In thirty dimensions the lengths of frequencies differ little anyway: random orthogonal matrices,
-# which have one radius too, are as good as any, and on narrow kernels all rules are nearly alike.
+# Wide kernels are on the left. There, in four dimensions, rules with exact second moments are far
+# better than the others. A single radius for all nodes is better still, because its bias is too
+# small to matter. On narrow kernels that bias dominates, and low-discrepancy points are best. In
+# thirty dimensions the lengths of frequencies differ little. Random orthogonal matrices also use a
+# single radius and are as good as any other rule. On narrow kernels all rules are nearly equal.
 #
-# Empty cells are rules that were not considered: plain low-discrepancy points are left out where
-# they are neither good nor fast. Where a rule with a dense matrix is the best by less than a
-# twentieth, ``auto`` prefers one whose nodes have structure, which is faster.
+# Empty cells are rules that were not compared: plain low-discrepancy points are left out where they
+# are neither accurate nor fast. If a dense rule is best by less than 5 %, ``auto`` prefers a
+# structured rule, because it is faster.

@@ -1,9 +1,10 @@
-"""Coverage-guided fuzzing of the native core's Python bindings; ``make fuzz`` builds and runs it.
+"""Fuzz the Python bindings of the native core, guided by coverage. Run it with ``make fuzz``.
 
-The fuzzer chooses a map and calls of its methods: shapes, dtypes, strides, numbers of threads, most
-of them right and some wrong in every way that Python allows. What is refused has to be refused by
-an exception that says so; what is accepted has to be what plain NumPy computes, written where it
-belongs and nowhere else. Crashes, and what the sanitizers see, are findings anyway.
+The fuzzer chooses a map and calls of its methods, with random shapes, dtypes, strides and numbers
+of threads. Most arguments are valid, and some are wrong in any way that Python allows. The core
+must reject invalid arguments with an exception. For valid ones, it must compute the same numbers as
+NumPy and write nowhere outside of the output. Crashes and reports of the sanitizers also count as
+findings.
 """
 
 from __future__ import annotations
@@ -32,41 +33,42 @@ LARGEST = {
     np.float64: _native.largest_magnitude_float64,
 }
 
-# Refusals: nanobind's of types, the core's of values, NumPy's of writing to read-only memory.
-REFUSALS = (ValueError, TypeError, BufferError)
+# Invalid arguments may raise these: nanobind rejects types, the core rejects values, and NumPy
+# rejects writing to read-only memory.
+REJECTIONS = (ValueError, TypeError, BufferError)
 
-# Sizes that overflow when they are multiplied, or that no memory holds.
+# Sizes that are too large for memory, or whose products overflow.
 ABSURD = (-1, 0, 2**31, 2**32, 2**59, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64)
 THREADS = (1, 1, 1, 2, 3, 17)
 LIMITS = (np.inf, np.inf, np.inf, 1e300, 2.0, 1.0, 0.0, -1.0, np.nan)
 
-GUARD = 7.0  # what is written around outputs
+GUARD = 7.0  # fills the memory around outputs
 
 
 class Choices:
-    """What the fuzzer chooses, read off its bytes."""
+    """Read the choices of the fuzzer from its bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.provider = atheris.FuzzedDataProvider(data)
 
     def pick(self, choices: Any) -> Any:
-        """Return one of some things."""
+        """Return one of the choices."""
         return choices[self.provider.ConsumeIntInRange(0, len(choices) - 1)]
 
     def number(self, low: int, high: int) -> int:
-        """Return a whole number from a range that includes its ends."""
+        """Return an integer from ``low`` to ``high``, both included."""
         return int(self.provider.ConsumeIntInRange(low, high))
 
     def rarely(self) -> bool:
-        """Return whether something that is usually not done is to be done."""
+        """Return True with a small probability."""
         return bool(self.provider.ConsumeIntInRange(0, 31) == 31)
 
     def flag(self) -> bool:
-        """Return a truth value."""
+        """Return True or False."""
         return bool(self.provider.ConsumeBool())
 
     def generator(self) -> np.random.Generator:
-        """Return a source of numbers whose values matter less than their number."""
+        """Return a random generator, for values that the fuzzer does not need to control."""
         return np.random.default_rng(self.number(0, 2**16))
 
     def threads(self) -> int:
@@ -80,7 +82,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Plan:
-    """A map that is consistent, as the arguments of the native one."""
+    """A consistent map, stored as the arguments of a native map."""
 
     dtype: Any
     parts: dict[str, Any]
@@ -101,7 +103,7 @@ class Plan:
         )
 
     def arguments(self, X: Array) -> Array:
-        """Return inner products with the directions times the radii, in float64."""
+        """Return the inner products with the directions times the radii, in float64."""
         parts, rows = self.parts, len(X)
         u = X.astype(np.float64) * parts["factors"]
         if parts["structure"] == "dense":
@@ -116,7 +118,7 @@ class Plan:
         return u[:, : self.n_nodes] * parts["radii"].astype(np.float64)
 
     def _turned(self, columns: Array) -> Array:
-        """Return columns turned by the matrices of each block."""
+        """Return the columns rotated by the matrix of each block."""
         parts = self.parts
         if parts["structure"] == "butterfly":
             return reference.butterfly(
@@ -143,7 +145,7 @@ class Plan:
         phi: Nonlinearity = (
             Fourier() if fourier else Ramp(("step", "ramp", "squared_ramp").index(parts["phi"]))
         )
-        unit = np.pi if fourier else 1.0  # the core takes angles in half turns
+        unit = np.pi if fourier else 1.0  # the core measures angles in half turns
         reference.write_features(
             arguments * unit,
             phi,
@@ -170,7 +172,7 @@ def make_plan(choices: Choices) -> Plan:
     shape = (blocks, rounds, size)
     empty = np.empty(0, dtype=dtype)
     below, on = reference.simplex_coefficients(size) if simplex else (empty, empty)
-    # Whole quarter turns are what tangents cannot express.
+    # Include multiples of quarter turns, whose tangents may be infinite.
     angles = rng.uniform(-np.pi, np.pi, (blocks, rounds, size - 1))
     quarters = rng.random(angles.shape) < 0.2
     angles[quarters] = np.round(angles[quarters] / (np.pi / 2)) * (np.pi / 2)
@@ -208,7 +210,7 @@ def make_plan(choices: Choices) -> Plan:
 
 
 def spoil(choices: Choices, parts: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of a map with one of them wrong, or only in another place in memory."""
+    """Return the parts of a map with one of them invalid or with another memory layout."""
     name = choices.pick(sorted(parts))
     value = parts[name]
     if isinstance(value, np.ndarray):
@@ -235,14 +237,14 @@ def spoil(choices: Choices, parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def misaligned(values: Array) -> Array:
-    """Return the same values one byte off."""
+    """Return the same values at an address that is one byte off."""
     raw = np.zeros(values.nbytes + 1, dtype=np.uint8)
     raw[1:] = np.frombuffer(values.tobytes(), dtype=np.uint8)
     return raw[1:].view(values.dtype).reshape(values.shape)
 
 
 class Place:
-    """A matrix somewhere in a larger piece of memory, the rest of which has to stay as it is."""
+    """A matrix inside a larger piece of memory, whose other values must not change."""
 
     def __init__(self, choices: Choices, values: Array) -> None:
         rows, columns = values.shape
@@ -267,15 +269,15 @@ class Place:
         self.view[...] = values
 
     def check(self) -> None:
-        """Complain if anything was written beside the matrix."""
+        """Raise an error if anything was written outside of the matrix."""
         assert (self.room[self.outside] == GUARD).all(), "written out of bounds"
 
 
 def argument(choices: Choices, values: Array, *, endless: bool = True) -> Any:
-    """Return a matrix as an argument: somewhere in memory, and rarely not what it should be.
+    """Return a matrix as an argument, with a random memory layout and rarely an invalid one.
 
-    ``endless`` says that it may also be a number that is repeated practically without end, for
-    calls that have to see that nothing else is of that shape.
+    With ``endless``, it may also be a single number that is repeated practically without end. The
+    call must then notice that the shapes do not match.
     """
     if not choices.rarely():
         return Place(choices, values).view
@@ -314,7 +316,7 @@ def rows_for(choices: Choices, plan: Plan) -> Array:
 
 
 def check_transform(choices: Choices, plan: Plan, native: Any) -> None:
-    """Compare features with those of NumPy."""
+    """Compare features with those that NumPy computes."""
     X = rows_for(choices, plan)
     out = Place(choices, np.full((len(X), plan.n_columns), np.nan, dtype=plan.dtype))
     rows, target = argument(choices, X), out.view
@@ -323,7 +325,7 @@ def check_transform(choices: Choices, plan: Plan, native: Any) -> None:
     limit = choices.pick(LIMITS)
     try:
         within = native.transform(rows, target, choices.threads(), choices.core(), limit)
-    except REFUSALS:
+    except REJECTIONS:
         return
     finally:
         out.check()
@@ -335,14 +337,14 @@ def check_transform(choices: Choices, plan: Plan, native: Any) -> None:
         return
     eps = np.finfo(plan.dtype).eps
     arguments = plan.arguments(X)
-    # Rotations keep lengths, so that rounding grows with the length of a row alone.
+    # Rotations preserve lengths, so rounding errors grow only with the length of a row.
     lengths = np.linalg.norm(X.astype(np.float64) * plan.parts["factors"], axis=1)[:, None]
     if plan.parts["structure"] == "dense":
         lengths = lengths * np.linalg.norm(plan.parts["matrix"].astype(np.float64), axis=1)
     slack = 64 * eps * (1 + lengths * plan.parts["radii"])
     low, high = (plan.features(arguments + sign * slack) for sign in (-1, 1))
     expected = plan.features(arguments)
-    # What is monotonic lies between; cosines move by no more than their arguments do.
+    # Monotonic functions lie between low and high. Cosines change no more than their arguments.
     spread = np.abs(high - low) + np.abs(high - expected) + np.abs(low - expected)
     most = 2 * np.pi * slack.max(initial=eps)
     floor = most if plan.parts["phi"] == "fourier" else 64 * eps
@@ -356,7 +358,7 @@ def _same(given: Any, values: Array) -> bool:
 
 
 def check_products(choices: Choices, plan: Plan, native: Any) -> None:
-    """Compare products with those of features that are there."""
+    """Compare products with those of stored features."""
     X = rows_for(choices, plan)
     Z = np.empty((len(X), plan.n_columns), dtype=plan.dtype)
     native.transform(X, Z, 1, choices.pick(CORES))
@@ -376,7 +378,7 @@ def check_products(choices: Choices, plan: Plan, native: Any) -> None:
     target = argument(choices, out.view) if choices.rarely() else out.view
     try:
         getattr(native, name)(*arguments, target, choices.threads(), choices.core())
-    except REFUSALS:
+    except REJECTIONS:
         return
     finally:
         out.check()
@@ -393,13 +395,13 @@ def check_products(choices: Choices, plan: Plan, native: Any) -> None:
         scale = np.abs(start) + np.abs(many).T @ (weights * (np.abs(many) @ sizes))
     if scale.max(initial=0) > 1e30:  # intermediate sums may be beyond the range of float32
         return
-    limits = np.finfo(plan.dtype)  # below the least normal number rounding is not relative
+    limits = np.finfo(plan.dtype)  # below `tiny`, rounding errors are not relative
     slack = limits.eps * (64 + plan.n_columns + len(X)) * scale + limits.tiny
     assert (np.abs(out.view - expected) <= slack).all(), (name, plan.parts)
 
 
 def check_largest(choices: Choices) -> None:
-    """Compare the largest magnitude with NumPy's."""
+    """Compare the largest magnitude with the one that NumPy finds."""
     dtype = choices.pick((np.float32, np.float64))
     shape = (choices.number(0, 30), choices.number(0, 90))
     X = choices.generator().standard_normal(shape).astype(dtype)
@@ -410,7 +412,7 @@ def check_largest(choices: Choices) -> None:
     given = argument(choices, X, endless=False)
     try:
         largest = LARGEST[dtype](given, choices.core())
-    except REFUSALS:
+    except REJECTIONS:
         return
     if not _same(given, X):
         return
@@ -419,7 +421,7 @@ def check_largest(choices: Choices) -> None:
 
 
 def fuzz_one(data: bytes) -> None:
-    """Run what these bytes stand for."""
+    """Run the calls that these bytes encode."""
     choices = Choices(data)
     if choices.number(0, 7) == 0:
         check_largest(choices)
@@ -429,13 +431,13 @@ def fuzz_one(data: bytes) -> None:
     if choices.number(0, 3) == 0:
         try:
             native = make(**spoil(choices, plan.parts))
-        except REFUSALS:
+        except REJECTIONS:
             return
-        # Whatever was accepted must be safe to use; what it computes is another map's affair.
+        # An accepted map must be safe to use. Its numbers may differ from those of the plan.
         for _ in range(2):
             X = rows_for(choices, plan)
             out = Place(choices, np.zeros((len(X), plan.n_columns), dtype=plan.dtype))
-            with contextlib.suppress(*REFUSALS):
+            with contextlib.suppress(*REJECTIONS):
                 native.transform(X, out.view, choices.threads(), choices.core())
             out.check()
         return

@@ -1,4 +1,4 @@
-// The only file that knows Python.
+// Python bindings. This is the only file that includes Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -33,7 +33,8 @@ std::vector<const Core*> detect_cores() {
     return cores;
 }
 
-// The fastest first. Asked once: virtual machines take their time to answer.
+// Return the cores that this machine can run, fastest first. The result is cached, because cpuid is
+// slow in virtual machines.
 const std::vector<const Core*>& supported_cores() {
     static const std::vector<const Core*> cores = detect_cores();
     return cores;
@@ -42,7 +43,7 @@ const std::vector<const Core*>& supported_cores() {
 const Core& find_core(const std::string& name) {
     for (const Core* core : supported_cores())
         if (name == core->name) return *core;
-    throw nb::value_error(("this machine has no core named '" + name + "'").c_str());
+    throw nb::value_error(("this machine can run no core named '" + name + "'").c_str());
 }
 
 template <class Enum>
@@ -52,15 +53,15 @@ Enum choose(const std::string& name, std::initializer_list<std::pair<const char*
     throw nb::value_error(("unknown name '" + name + "'").c_str());
 }
 
-// The product of two sizes, for arrays that are said to have as many entries.
+// Multiply two sizes of an array; throw if the product overflows.
 std::size_t times(std::size_t a, std::size_t b) {
     std::size_t product;
     if (__builtin_mul_overflow(a, b, &product))
-        throw nb::value_error("the shape of the map is not consistent: no memory is so large");
+        throw nb::value_error("the shape of the map is not consistent: it is too large for memory");
     return product;
 }
 
-// The calling thread without the lock of the interpreter, so that others run while the core works.
+// Release the interpreter lock of the calling thread, so that other threads run meanwhile.
 class Unlocked {
 public:
     Unlocked() : state_(PyEval_SaveThread()) {}
@@ -68,7 +69,7 @@ public:
     Unlocked(const Unlocked&) = delete;
     Unlocked& operator=(const Unlocked&) = delete;
 
-    // Let the interpreter handle signals; true if that has raised an exception.
+    // Let the interpreter handle signals. Return true if this raised an exception.
     bool interrupted() {
         lock();
         const bool raised = PyErr_CheckSignals() != 0;
@@ -77,9 +78,9 @@ public:
     }
 
 private:
-    // Before Python 3.14, a daemon thread that asks for the lock while the interpreter exits has its
-    // stack unwound, which aborts the process at the first frame that is noexcept. It sleeps until
-    // the process is gone instead, as later versions make it do themselves.
+    // Before Python 3.14, the stack of a daemon thread that requests the lock during interpreter
+    // exit is unwound, and the first noexcept frame aborts the process. So let the thread sleep
+    // until the process ends, as later versions of Python do.
     void lock() noexcept {
         try {
             PyEval_RestoreThread(state_);
@@ -101,12 +102,12 @@ std::vector<T> copy(const Values<T>& values, std::size_t expected, const char* n
                                " entries, not " + std::to_string(expected))
                                   .c_str());
     std::vector<T> result(expected);
-    const void* const from = values.data();  // which need not be aligned to T
+    const void* const from = values.data();  // may not be aligned to T
     if (expected) std::memcpy(result.data(), from, expected * sizeof(T));
     return result;
 }
 
-// The rows of a matrix in groups, each of them column by column.
+// Return the rows of a matrix in groups, with each group stored column by column.
 template <class T>
 std::vector<T> grouped(const T* matrix, std::size_t rows, std::size_t columns) {
     const std::size_t groups = (rows + dense_group - 1) / dense_group;
@@ -118,7 +119,7 @@ std::vector<T> grouped(const T* matrix, std::size_t rows, std::size_t columns) {
     return result;
 }
 
-// A strided matrix through the buffer protocol, which unlike DLPack allows any byte strides.
+// A strided matrix from the buffer protocol. Unlike DLPack, it allows any byte strides.
 template <class T, class Byte>
 class Buffer {
 public:
@@ -149,7 +150,7 @@ private:
     Py_buffer view_{};
 };
 
-// A fitted map with copies of all it needs, checked once, so that transforming it cannot go wrong.
+// A fitted map that owns copies of its parts. The constructor checks them, so later calls need not.
 template <class T>
 class Map {
 public:
@@ -188,11 +189,11 @@ public:
         if ((last_is_single && !has_pairs) ||
             (reflected && (plan_.phi == Phi::identity || plan_.phi == Phi::fourier)))
             throw nb::value_error("the columns of a node are not consistent");
-        factors_ = copy(factors, d, "factors");  // first: so d is no more than memory holds
+        factors_ = copy(factors, d, "factors");  // first, since it proves that d fits in memory
         const bool has_size = is_hadamard ? size >= d && (size & (size - 1)) == 0 : size == d;
         if (d == 0 || plan_.n_nodes == 0 || !has_size)
             throw nb::value_error("the shape of the map is not consistent");
-        // As many blocks as it takes, each of them with a matrix.
+        // The number of blocks must be just enough for the nodes. Each block has its own matrix.
         const std::size_t needed = (plan_.n_nodes - 1) / (size + simplex) + 1;
         const bool has_nodes = is_butterfly || is_hadamard ? rounds > 0 && n_blocks == needed
                                                            : is_dense || plan_.n_nodes <= d;
@@ -231,7 +232,7 @@ public:
     Map(const Map&) = delete;
     Map& operator=(const Map&) = delete;
 
-    // Returns whether all entries of X are within the limit; see Functions.
+    // Return whether all entries of X are within the limit; see Functions.
     bool transform(nb::handle X, nb::handle out, std::size_t n_threads,
                    const std::string& core_name, double limit) const {
         const Buffer<T, const char> from(X, "X");
@@ -240,7 +241,7 @@ public:
         const Matrix<char> features = to.matrix();
         check_shape(rows.columns == plan_.d && has_shape(features, rows.rows, plan_.n_columns()),
                     "X and out");
-        if (!(limit >= 0)) throw nb::value_error("limit is not valid: give a number >= 0");
+        if (!(limit >= 0)) throw nb::value_error("limit is not valid: pass a number >= 0");
         constexpr double largest = std::numeric_limits<T>::max();
         const bool is_finite = limit < std::numeric_limits<double>::infinity();
         const T bound = is_finite ? static_cast<T>(limit < largest ? limit : largest)
@@ -309,19 +310,19 @@ private:
         if (!fits) throw nb::value_error((names + " do not have the shape of the map").c_str());
     }
 
-    // Outputs may be a view of few numbers, repeated: what is computed for them is not.
+    // Outputs may be a view that repeats few numbers, but the work arrays for them need memory.
     void check_outputs(std::size_t n_outputs) const {
         constexpr std::size_t most_entries = std::size_t(1) << 48;
-        if (n_outputs > most_entries / (plan_.n_columns() + 1024))  // rounded up by less
+        if (n_outputs > most_entries / (plan_.n_columns() + 1024))  // padding adds less than 1024
             throw nb::value_error(("products have " + std::to_string(n_outputs) +
-                                   " columns: no memory is so large")
+                                   " columns, which is too large for memory")
                                       .c_str());
     }
 
-    // Run `work` without the interpreter, but for signals.
+    // Run `work` without the interpreter lock, except to handle signals.
     template <class Work>
     static void run(std::size_t n_threads, const std::string& core_name, const Work& work) {
-        if (n_threads == 0) throw nb::value_error("n_threads is 0: give a positive number");
+        if (n_threads == 0) throw nb::value_error("n_threads is 0: pass a positive number");
         const Core& core = find_core(core_name);
         bool interrupted = false, finished;
         {
@@ -330,7 +331,7 @@ private:
             finished = work(core.template on<T>(), should_stop);
         }
         if (interrupted) throw nb::python_error();
-        if (!finished) throw std::runtime_error("the work was stopped");
+        if (!finished) throw std::runtime_error("the computation was stopped");
     }
 
     Plan<T> plan_{};
@@ -370,9 +371,9 @@ void bind_map(nb::module_& module, const char* name) {
 }  // namespace
 
 NB_MODULE(_native, module) {
-    module.doc() = "Feature maps in one pass over the rows.";
-    // What is alive when the interpreter exits is what daemon threads and globals of other modules
-    // hold. That is no leak: without such owners maps go with the last reference to them.
+    module.doc() = "Compute feature maps in one pass over the rows.";
+    // Maps that are alive when the interpreter exits belong to daemon threads or to globals of
+    // other modules. They are not leaks: a map is freed with the last reference to it.
     nb::set_leak_warnings(false);
     module.def(
         "cores",
@@ -381,11 +382,11 @@ NB_MODULE(_native, module) {
             for (const Core* core : supported_cores()) names.emplace_back(core->name);
             return names;
         },
-        "The builds of the core that this machine can run, the fastest first.");
+        "Return the names of the cores that this machine can run, fastest first.");
     module.def("largest_magnitude_float32", &largest_magnitude<float>, "X"_a, "core"_a,
-               "The largest magnitude in a matrix; infinite or NaN if an entry is.");
+               "Return the largest magnitude in X; inf or NaN if an entry is not finite.");
     module.def("largest_magnitude_float64", &largest_magnitude<double>, "X"_a, "core"_a,
-               "The largest magnitude in a matrix; infinite or NaN if an entry is.");
+               "Return the largest magnitude in X; inf or NaN if an entry is not finite.");
     bind_map<float>(module, "MapFloat32");
     bind_map<double>(module, "MapFloat64");
 }

@@ -1,4 +1,4 @@
-// Butterfly matrices on a tile: stages of rotations, up to three of them a pass.
+// Multiply a tile by butterfly matrices: stages of rotations, up to three stages per pass.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace quadfeat::QUADFEAT_ISA {
 
-// A rotation but for a factor that waits; see tangents.hpp.
+// Apply a rotation without its factor, which is applied at the end of the pass; see tangents.hpp.
 template <class T>
 QUADFEAT_HOT void rotate_unscaled(Vector<T>& left, Vector<T>& right, T to_left, T to_right) {
     const Vector<T> turned = left + to_left * right;
@@ -16,8 +16,8 @@ QUADFEAT_HOT void rotate_unscaled(Vector<T>& left, Vector<T>& right, T to_left, 
     left = turned;
 }
 
-// All stages of a pass on a set of coordinates that they mix, the pairs in the order of for_pairs,
-// in which append_run puts the coefficients. Returns where those end.
+// Apply all stages of a pass to one set of coordinates. The pairs are in the order of for_pairs, in
+// which append_run stores the coefficients. Return the position after the coefficients.
 template <class T, std::size_t n_stages, std::size_t present>
 QUADFEAT_HOT const T* rotate_all(Vector<T> (&v)[present], const T* coefficients) {
     constexpr bool twins = has_twins(present);
@@ -43,7 +43,8 @@ QUADFEAT_HOT const T* rotate_all(Vector<T> (&v)[present], const T* coefficients)
     return coefficients;
 }
 
-// Mix a set of coordinates, `half` apart from the first on. Coordinate i is read from `from(i)`.
+// Mix a set of coordinates that starts at `first`, with a distance of `half`. Read coordinate i
+// from `from(i)`.
 template <class T, std::size_t n_stages, std::size_t present, class From>
 QUADFEAT_HOT const T* mix_set(From from, Vector<T>* to, std::size_t first, std::size_t half,
                               const T* coefficients) {
@@ -56,8 +57,8 @@ QUADFEAT_HOT const T* mix_set(From from, Vector<T>* to, std::size_t first, std::
     return coefficients;
 }
 
-// Mix the coordinates of runs of a first pass, read from `from(i)`, which may be elsewhere and in
-// another order. Returns where the coefficients of the next runs are.
+// Mix the coordinates of runs of a first pass. Read coordinate i from `from(i)`, which may be
+// another array in another order. Return the position of the next coefficients.
 template <class T, std::size_t n_stages, std::size_t present, class From>
 inline const T* mix_first(const Runs& runs, From from, Vector<T>* to,
                           const T* __restrict coefficients) {
@@ -82,7 +83,7 @@ inline const T* mix_later(const Runs& runs, Vector<T>* u, const T* __restrict co
     return coefficients;
 }
 
-// Call use() with the number of coordinates of a set, a constant to the compiler.
+// Call use() with the number of coordinates of a set as a compile-time constant.
 template <std::size_t most, class Use>
 QUADFEAT_HOT auto with_present(std::size_t present, Use use) {
     if constexpr (most > 1)
@@ -90,8 +91,8 @@ QUADFEAT_HOT auto with_present(std::size_t present, Use use) {
     return use(std::integral_constant<std::size_t, most>{});
 }
 
-// Multiply a tile by the butterfly matrix of one round, without its permutation. Coordinate i is
-// read from `from(i)` and the result written to `to`.
+// Multiply a tile by the butterfly matrix of one round, without its permutation. Read coordinate i
+// from `from(i)` and write the result to `to`.
 template <class T, class From>
 inline void butterfly_round(From from, Vector<T>* to, std::size_t d, const T* coefficients) {
     for_runs(d, [&](const Runs& runs) {

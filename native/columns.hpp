@@ -1,4 +1,4 @@
-// From arguments to columns: nonlinearity, weight, and the turn from node-major to row-major.
+// Turn arguments into columns: apply the nonlinearity and the weight, then transpose to row-major.
 #pragma once
 
 #include "plan.hpp"
@@ -7,11 +7,11 @@
 
 namespace quadfeat::QUADFEAT_ISA {
 
-// Writes the columns of a tile to the rows of the output.
+// Write the columns of a tile to the rows of the output.
 //
-// With ordinary stores, a vector a row, aligned or not. To gather whole lines first and stream them
-// past the caches would spare reading the output before it is written, but takes longer than that
-// where there is memory bandwidth to spare, and the computations leave it.
+// It uses ordinary stores of one vector per row, aligned or not. Streaming whole cache lines past
+// the caches would avoid reading the output first. But gathering the lines takes longer than it
+// saves, because the computations do not use up the memory bandwidth.
 template <class T>
 class RowWriter {
 public:
@@ -22,7 +22,7 @@ public:
           column_stride_(out.column_stride),
           in_vectors_(rows == lanes<T> && column_stride_ == static_cast<std::ptrdiff_t>(sizeof(T))) {}
 
-    // Take a square of columns.
+    // Write a square of columns.
     QUADFEAT_HOT void put(Vector<T> (&square)[lanes<T>]) {
         if (!in_vectors_) {
             put(square, lanes<T>);
@@ -35,8 +35,8 @@ public:
         to_ += sizeof(Vector<T>);
     }
 
-    // Take the first `count` columns of a square.
-    QUADFEAT_APART void put(const Vector<T> (&square)[lanes<T>], std::size_t count) {
+    // Write the first `count` columns of a square.
+    QUADFEAT_NOINLINE void put(const Vector<T> (&square)[lanes<T>], std::size_t count) {
         for (std::size_t k = 0; k < count; ++k, to_ += column_stride_) {
             char* to = to_;
             for (std::size_t row = 0; row < rows_; ++row, to += row_stride_) {
@@ -46,14 +46,14 @@ public:
         }
     }
 
-    void finish() {}  // other sinks have something left to do
+    void finish() {}  // only other sinks need it
 
 private:
-    char* to_;  // where the next column of the first row goes
+    char* to_;  // position of the next column in the first row
     std::size_t rows_;
     std::ptrdiff_t row_stride_;
     std::ptrdiff_t column_stride_;
-    bool in_vectors_;  // whether all of a vector goes to one place
+    bool in_vectors_;  // whether a whole vector is contiguous in the output
 };
 
 template <class T, Phi phi>
@@ -75,9 +75,9 @@ QUADFEAT_HOT Vector<T> nonlinearity(Vector<T> t) {
     }
 }
 
-// Takes inner products with directions in the order of the nodes, makes columns of them, and puts
-// those into a sink, as many as a vector has lanes at a time but for the last ones: a RowWriter, or
-// what has its put() and finish().
+// Turn inner products with directions, in the order of the nodes, into columns and pass these to a
+// sink. Except at the end, the sink gets as many columns at a time as a vector has lanes. A sink is
+// a RowWriter or any class with its put() and finish().
 template <class T, Phi phi, bool reflected, class Sink>
 class NodeWriter {
 public:
@@ -86,12 +86,12 @@ public:
 
     std::size_t missing() const { return plan_.n_nodes - node_ - pending_; }
 
-    // Take the next `count` inner products: what source.next() returns, called so many times.
+    // Process the next `count` inner products, one per call of source.next().
     template <class Source>
     void put(std::size_t count, Source& source) {
         for (; count > 0 && pending_ > 0; --count) put_one(source.next());
-        // Copies, which stay in registers: columns are stored in between, and for all that the
-        // compiler knows over the members.
+        // Local copies stay in registers. The compiler cannot rule out that storing columns
+        // overwrites the members.
         Source here = source;
         std::size_t node = node_;
         for (; count >= group && node + group <= whole_nodes_; count -= group, node += group) {
@@ -105,7 +105,7 @@ public:
         for (; count > 0; --count) put_one(source.next());
     }
 
-    // Put what is left: an incomplete group, a node with a single column, the origin.
+    // Write the rest: an incomplete group, a node with a single column, and the origin.
     void finish() {
         for (std::size_t k = 0; k < pending_; ++k) {
             Vector<T> square[lanes<T>] = {};
@@ -135,7 +135,7 @@ private:
         }
     }
 
-    // Put the columns of a group of nodes, the first of which is given.
+    // Write the columns of a group of nodes that starts at `node`.
     QUADFEAT_HOT void make_group(std::size_t node, const Vector<T>* inner_products) {
         Vector<T> square[lanes<T>];
 #pragma GCC unroll 16
@@ -144,7 +144,7 @@ private:
         sink_.put(square);
     }
 
-    // Write the columns of one node, a cosine at this phase.
+    // Compute the columns of one node. `phase` selects a phase shift of the cosine.
     QUADFEAT_HOT void make_columns(std::size_t node, Vector<T> inner_product, Vector<T>* columns,
                                    Phase phase) const {
         Vector<T> t = inner_product * plan_.radii[node];
@@ -160,10 +160,10 @@ private:
 
     const Plan<T>& plan_;
     Sink& sink_;
-    std::size_t whole_nodes_;  // nodes that have all their columns: all but perhaps the last
+    std::size_t whole_nodes_;  // number of nodes with all their columns: all except maybe the last
     Vector<T> inner_products_[group];
-    std::size_t pending_ = 0;  // inner products that wait for a whole group
-    std::size_t node_ = 0;     // nodes done
+    std::size_t pending_ = 0;  // number of inner products that wait for a complete group
+    std::size_t node_ = 0;     // number of finished nodes
 };
 
 }  // namespace quadfeat::QUADFEAT_ISA

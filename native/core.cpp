@@ -1,8 +1,8 @@
-// Compiled once for each instruction set; QUADFEAT_ISA names the namespace of this one.
+// This file is compiled once per instruction set. QUADFEAT_ISA names the namespace of each build.
 #include <limits>
 
 #include "core.hpp"
-#include "magnitude.hpp"
+#include "largest_magnitude.hpp"
 #include "products.hpp"
 #include "threads.hpp"
 #include "tile.hpp"
@@ -20,7 +20,7 @@ bool transform(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<ch
         return [&, work = Workspace<T>(plan)](std::size_t tile) mutable {
             if (beyond) return;
             const Rows rows = rows_of_tile<T>(tile, X.rows);
-            // Here rather than before all of it, so that X is read from memory once.
+            // Check each tile here rather than all of X first, so that X is read from memory once.
             if (checks && !(largest_magnitude<T>(X.some_rows(rows.first, rows.count)) <= limit)) {
                 beyond = true;
                 return;

@@ -1,4 +1,4 @@
-// The core as the rest of the program sees it: one table of functions for each instruction set.
+// The interface of the core: one table of functions per instruction set.
 #pragma once
 
 #include <atomic>
@@ -9,28 +9,28 @@
 
 namespace quadfeat {
 
-// Asked now and then by the calling thread; true means to stop early.
+// The calling thread calls this regularly. True means to stop early.
 using ShouldStop = std::function<bool()>;
 
-// All that writes returns false if it was stopped early.
+// Functions that write return false if they were stopped early.
 template <class T>
 struct Functions {
-    // Write the features Z of X into out. Sets `beyond` if an entry of X is larger than a finite
-    // limit, or NaN; the rest is not written then.
+    // Write the features Z of X into out. If an entry of X is NaN or larger than a finite limit,
+    // set `beyond` and stop.
     bool (*transform)(const Plan<T>&, const Matrix<const char>& X, const Matrix<char>& out, T limit,
                       std::atomic<bool>& beyond, std::size_t n_threads, const ShouldStop&);
     // Write Z V into out.
     bool (*multiply)(const Plan<T>&, const Matrix<const char>& X, const Matrix<const char>& V,
                      const Matrix<char>& out, std::size_t n_threads, const ShouldStop&);
-    // Add Z' diag(weights) Z V to out, which is of doubles; weights are a matrix of one column.
+    // Add Z' diag(weights) Z V to out, a matrix of doubles. The weights are a matrix of one column.
     bool (*normal_multiply)(const Plan<T>&, const Matrix<const char>& X,
                             const Matrix<const char>& weights, const Matrix<const char>& V,
                             const Matrix<char>& out, std::size_t n_threads, const ShouldStop&);
-    // Add Z' U to out, which is of doubles.
+    // Add Z' U to out, a matrix of doubles.
     bool (*transposed_multiply)(const Plan<T>&, const Matrix<const char>& X,
                                 const Matrix<const char>& U, const Matrix<char>& out,
                                 std::size_t n_threads, const ShouldStop&);
-    // The largest magnitude in X: infinite or NaN if an entry is.
+    // Return the largest magnitude in X, or infinity or NaN if an entry is not finite.
     T (*largest_magnitude)(Matrix<const char> X);
 };
 

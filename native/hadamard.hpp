@@ -1,4 +1,4 @@
-// The Hadamard transform of a tile, without its normalisation; three stages a pass.
+// The unnormalized Hadamard transform of a tile, with three stages per pass.
 #pragma once
 
 #include "simd.hpp"

@@ -1,4 +1,4 @@
-// Which levels of x86-64 the processor has and the operating system lets programs use.
+// Detect the x86-64 levels that both the processor and the operating system support.
 #pragma once
 
 namespace quadfeat {

@@ -1,5 +1,5 @@
-// Products with the features Z of rows, whose columns are made, used and dropped: Z V, Z' U and
-// Z' diag(weights) Z V, for a V or U of few columns, the outputs.
+// Products with the features Z of rows, without storing Z: Z V, Z' U and Z' diag(weights) Z V. V
+// and U have few columns, which are called outputs.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,16 @@
 
 namespace quadfeat::QUADFEAT_ISA {
 
-// Columns of a tile that are used together, while they are in the first cache.
+// Number of columns of a tile that are used together while they are in the L1 cache.
 inline constexpr std::size_t panel_columns = 128;
-// Sums that are added to in turn: enough to hide how long an addition takes. Columns of a tile are
-// filled up with zeros to a multiple of as many.
+// Number of independent sums, enough to hide the latency of an addition. The columns of a tile are
+// padded with zeros to a multiple of it.
 inline constexpr std::size_t n_chains = 8;
 template <class T>
 inline constexpr std::size_t column_step = lanes<T> > n_chains ? lanes<T> : n_chains;
 static_assert(panel_columns % column_step<float> == 0);
 
-// Rows whose products are summed in their own dtype, before that is done in double.
+// Number of rows whose products are summed in their own dtype. These sums are then added in double.
 inline constexpr std::size_t chunk_rows = 256;
 
 template <class T>
@@ -38,7 +38,7 @@ QUADFEAT_HOT T load(const char* where) {
     return value;
 }
 
-// Call use(first, width) for runs of outputs, the width of each a constant to the compiler.
+// Call use(first, width) for runs of outputs, with each width a compile-time constant.
 template <class Use>
 QUADFEAT_HOT void for_runs_of_outputs(std::size_t n_outputs, Use use) {
     std::size_t first = 0;
@@ -50,7 +50,7 @@ QUADFEAT_HOT void for_runs_of_outputs(std::size_t n_outputs, Use use) {
     if (n_outputs & 1) use(first, std::integral_constant<std::size_t, 1>{});
 }
 
-// V in the order in which it is read: panel by panel, run by run of outputs, row by row.
+// Copy V in the order in which it is read: by panel, then by run of outputs, then by row.
 template <class T>
 std::vector<T> packed(const Matrix<const char>& V) {
     const std::size_t panels = (V.rows + panel_columns - 1) / panel_columns;
@@ -65,7 +65,7 @@ std::vector<T> packed(const Matrix<const char>& V) {
     return result;
 }
 
-// sums[k] += sum_j columns[j] * factors[j][k] for k < width.
+// Compute sums[k] += sum_j columns[j] * factors[j][k] for k < width.
 template <class T, std::size_t width>
 QUADFEAT_HOT void add_products(const Vector<T>* columns, std::size_t count, const T* factors,
                                Vector<T>* sums) {
@@ -82,20 +82,21 @@ QUADFEAT_HOT void add_products(const Vector<T>* columns, std::size_t count, cons
         for (std::size_t k = 0; k < width; ++k) sums[k] += partial[i][k];
 }
 
-// sums[k] += panel' V of output k, for all outputs; V packed, from the panel on.
+// Add the products of a panel and its rows of V to the sums, for all outputs. V is packed and
+// starts at the panel.
 template <class T>
-QUADFEAT_APART void multiply_panel(const Vector<T>* columns, std::size_t count, const T* V,
-                                   std::size_t n_outputs, Vector<T>* sums) {
+QUADFEAT_NOINLINE void multiply_panel(const Vector<T>* columns, std::size_t count, const T* V,
+                                      std::size_t n_outputs, Vector<T>* sums) {
     for_runs_of_outputs(n_outputs, [&](std::size_t first, auto width) {
         add_products<T, width>(columns, count, V + panel_columns * first, sums + first);
     });
 }
 
-// totals += Z' u, for these columns of Z. Totals have a vector an output for every square of
-// columns, a column a lane.
+// Compute totals += Z' u for these columns of Z. For every square of columns, totals has one vector
+// per output, with one lane per column.
 template <class T>
-QUADFEAT_APART void add_transposed(const Vector<T>* columns, std::size_t count,
-                                   const Vector<T>* u, std::size_t n_outputs, Vector<T>* totals) {
+QUADFEAT_NOINLINE void add_transposed(const Vector<T>* columns, std::size_t count,
+                                      const Vector<T>* u, std::size_t n_outputs, Vector<T>* totals) {
     for (std::size_t j = 0; j < count; j += lanes<T>) {
         Vector<T> rows[lanes<T>];
         for (std::size_t k = 0; k < lanes<T>; ++k) rows[k] = columns[j + k];
@@ -110,15 +111,16 @@ QUADFEAT_APART void add_transposed(const Vector<T>* columns, std::size_t count,
     }
 }
 
-// Gathers the columns of a tile and hands them on, a panel at a time.
+// Collect the columns of a tile and pass them on, one panel at a time.
 template <class T, class User>
 class PanelWriter {
 public:
-    // `keeps` says that all columns stay in memory, which otherwise has room for a panel.
+    // If `keeps` is true, `memory` has room for all columns and keeps them. Otherwise it has room
+    // for one panel.
     PanelWriter(Vector<T>* memory, bool keeps, User& user)
         : memory_(memory), keeps_(keeps), user_(user) {}
 
-    // Take `count` columns of a square of them; those beyond are overwritten by the next.
+    // Add the first `count` columns of a square. The next columns overwrite the others.
     QUADFEAT_HOT void put(const Vector<T> (&square)[lanes<T>], std::size_t count = lanes<T>) {
         for (std::size_t k = 0; k < lanes<T>; ++k) memory_[gathered_ + k] = square[k];
         gathered_ += count;
@@ -145,7 +147,7 @@ private:
     std::size_t gathered_ = 0;
 };
 
-// How much memory a PanelWriter writes to: a last square may be beyond the columns.
+// Allocate the memory of a PanelWriter. The last square may extend beyond the columns.
 template <class T>
 VectorMemory<T> panel_memory(std::size_t columns) {
     return VectorMemory<T>(columns + lanes<T>);
@@ -153,11 +155,11 @@ VectorMemory<T> panel_memory(std::size_t columns) {
 
 enum class Product {
     multiply,    // Z V: each panel adds to the products of the tile's rows
-    transposed,  // Z' U: each panel is multiplied by what is given for the tile's rows
-    normal       // the first, all columns being kept, then the second with what it gave
+    transposed,  // Z' U: each panel is multiplied by the rows of U
+    normal       // Z' diag(weights) Z V: `multiply` with all columns kept, then `transposed`
 };
 
-// What a thread needs for a product, and how it computes that of a tile.
+// The state of a thread and the computation of a product for one tile.
 template <class T>
 class TileProduct {
 public:
@@ -175,13 +177,14 @@ public:
           products_(n_outputs),
           totals_(product == Product::multiply ? 0 : padded_columns(plan) / lanes<T> * n_outputs) {}
 
-    // Of the tile's rows, or what is given for them: row r of output k in lane r of vector k.
+    // The products of the tile's rows, or their rows of U. Row r of output k is in lane r of vector
+    // k.
     T* products() { return reinterpret_cast<T*>(products_.data()); }
 
-    // For every column, also those that fill up, and every output; see add_transposed.
+    // The totals for every output and every column, including padding; see add_transposed.
     T* totals() { return reinterpret_cast<T*>(totals_.data()); }
 
-    // Make the columns of a tile and use them, panel by panel.
+    // Compute the columns of a tile and use them, panel by panel.
     void make(Rows rows) {
         if (product_ != Product::transposed)
             std::fill_n(products(), n_outputs_ * lanes<T>, T(0));
@@ -196,7 +199,7 @@ public:
             multiply_panel<T>(panel, count, V_ + first * n_outputs_, n_outputs_, products_.data());
     }
 
-    // Multiply all columns, which were kept, by the products of the rows.
+    // Multiply the kept columns by the products of the rows.
     void use_kept() { add(columns_.data(), 0, padded_columns(plan_)); }
 
 private:
@@ -234,8 +237,8 @@ bool multiply(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<con
     });
 }
 
-// Sums of chunks of rows, in the dtype within a chunk, then in double. The chunks are the same for
-// any number of threads, and so are the sums.
+// Sum over chunks of rows: in T within a chunk, then in double. The chunks do not depend on the
+// number of threads, so the sums do not either.
 template <class T, class ComputeTile>
 class ChunkSum {
 public:
@@ -266,8 +269,8 @@ private:
     std::vector<double>& sum_;
 };
 
-// Add to `out` what compute_tile(tile_product, rows) adds to the totals for all rows. An `out` of
-// something stopped stays as it was.
+// Call compute_tile(tile_product, rows) for all rows and add the totals to `out`. If stopped early,
+// leave `out` unchanged.
 template <class T, class ComputeTile>
 bool sum_over_rows(Product product, const Plan<T>& plan, const Matrix<const char>& X, const T* V,
                    const Matrix<char>& out, std::size_t n_threads, const ShouldStop& should_stop,
@@ -301,7 +304,7 @@ bool normal_multiply(const Plan<T>& plan, const Matrix<const char>& X,
         tile_product.make(rows);
         T* product = tile_product.products();
         for (std::size_t row = 0; row < lanes<T>; ++row) {
-            // Rows past the end have features too, which must not count.
+            // Rows past the end also have features. Give them the weight 0.
             const bool exists = row < rows.count;
             const T weight = exists ? load<T>(weights.at(rows.first + row, 0)) : T(0);
             for (std::size_t k = 0; k < V.columns; ++k) {

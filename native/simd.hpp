@@ -1,5 +1,5 @@
-// Vectors of one register, by the compiler's vector extensions: the same source for SSE2, AVX2,
-// AVX-512 and NEON. QUADFEAT_VECTOR_BYTES is the width of a register, set by the build.
+// Vectors of one register, based on the compiler's vector extensions. The same source serves SSE2,
+// AVX2, AVX-512 and NEON. The build sets QUADFEAT_VECTOR_BYTES to the width of a register.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 #define QUADFEAT_VECTOR_BYTES 16
 #endif
 
-// Every build of the core lives in a namespace of its own, so that the linker keeps them apart.
+// Every build of the core has its own namespace, so that the linker keeps them separate.
 #ifndef QUADFEAT_ISA
 #define QUADFEAT_ISA baseline
 #endif
 
-// For what runs once a vector: left to itself, the compiler inlines some of it and not the rest.
+// For functions that run once per vector. By default, the compiler would inline only some of them.
 #define QUADFEAT_HOT __attribute__((always_inline)) inline
-// For what runs once a tile or block, or rarely, so that its code does not depend on what is around
-// it.
-#define QUADFEAT_APART __attribute__((noinline))
+// For functions that run once per tile or block, or rarely. Their machine code then does not depend
+// on their callers.
+#define QUADFEAT_NOINLINE __attribute__((noinline))
 
 namespace quadfeat::QUADFEAT_ISA {
 
@@ -44,13 +44,13 @@ struct Simd<double> {
 template <class T>
 using Vector = typename Simd<T>::Vector;
 
-// Rows of data that are computed side by side.
+// Number of rows that are computed in parallel.
 template <class T>
 inline constexpr std::size_t lanes = QUADFEAT_VECTOR_BYTES / sizeof(T);
 
 template <class T>
 QUADFEAT_HOT Vector<T> broadcast(T value) {
-    return value - Vector<T>{};  // unlike a sum with zero, this is value to the compiler
+    return value - Vector<T>{};  // the compiler simplifies this, but not a sum with zero
 }
 
 template <class T>
@@ -65,7 +65,7 @@ QUADFEAT_HOT Vector<T> load_unaligned(const void* where) {
     return value;
 }
 
-// Swap blocks of `Step` lanes between two vectors: what is off the diagonal of a 2 x 2 block matrix.
+// Swap blocks of `Step` lanes between two vectors: the off-diagonal blocks of a 2 x 2 block matrix.
 template <class T, std::size_t Step, std::size_t... Lane>
 QUADFEAT_HOT void swap_blocks(Vector<T>& a, Vector<T>& b, std::index_sequence<Lane...>) {
     constexpr std::size_t n = sizeof...(Lane);
@@ -75,8 +75,8 @@ QUADFEAT_HOT void swap_blocks(Vector<T>& a, Vector<T>& b, std::index_sequence<La
     a = upper;
 }
 
-// Interleave the lanes of two vectors within each 16 bytes: the first half of them goes to a, the
-// second to b. Takes one instruction each, which swapping single lanes does not.
+// Interleave the lanes of two vectors within each 16 bytes. The first half goes to a, the second to
+// b. This takes one instruction each, whereas swapping single lanes takes more.
 template <class T, std::size_t... Lane>
 QUADFEAT_HOT void interleave(Vector<T>& a, Vector<T>& b, std::index_sequence<Lane...>) {
     constexpr std::size_t n = sizeof...(Lane);
@@ -106,7 +106,7 @@ QUADFEAT_HOT void transpose(Vector<T> (&square)[lanes<T>]) {
         for (std::size_t i = 0; i < lanes<T>; i += 2)
             interleave<T>(square[i], square[i + 1], std::make_index_sequence<lanes<T>>{});
         transpose_blocks<T, 2>(square);
-        // Interleaving left two of four rows in each other's place.
+        // Interleaving exchanged the middle two of each four rows.
         for (std::size_t i = 0; i < lanes<T>; i += 4) std::swap(square[i + 1], square[i + 2]);
     }
 }

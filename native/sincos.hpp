@@ -1,11 +1,12 @@
-// Cosine and sine of an angle given in half turns.
+// Cosine and sine of an angle in half turns.
 #pragma once
 
 #include "simd.hpp"
 
 namespace quadfeat::QUADFEAT_ISA {
 
-// Minimax polynomials in f^2 for sin(pi f) / f (relative) and cos(pi f) (absolute), |f| <= 1/2.
+// Minimax polynomials in f^2 for |f| <= 1/2: sin(pi f) / f (relative error) and cos(pi f) (absolute
+// error).
 template <class T>
 struct HalfTurn;
 
@@ -44,10 +45,10 @@ QUADFEAT_HOT Vector<T> polynomial(const T (&coefficients)[N], Vector<T> y) {
 
 // Write amplitude * cos(pi t) and amplitude * sin(pi t), for |t| up to `largest`.
 //
-// Adding and subtracting `rounder` rounds t to the nearest whole number of half turns; the rest
-// is exact, and the parity of the whole number, the lowest bit of the sum, is the sign of both.
-// Beyond `largest` that does not work. The caller knows how large angles can get and does not call
-// the core for such: a check of each would cost a twentieth of the whole.
+// Adding and subtracting `rounder` rounds t to the nearest integer number of half turns. The
+// remainder is exact. The parity of the integer, which is the lowest bit of the sum, gives the sign
+// of both results. This fails beyond `largest`, so the caller must not pass larger angles. A check
+// of each angle here would add a twentieth to the total time.
 template <class T>
 QUADFEAT_HOT void sincos_half_turns(Vector<T> t, Vector<T> amplitude, Vector<T>& cosine,
                               Vector<T>& sine) {

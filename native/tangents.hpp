@@ -1,9 +1,9 @@
-// The rotations of a butterfly round in the form in which the core applies them, and in its order.
+// The coefficients of a butterfly round, in the form and order in which the core applies them.
 //
-// A rotation u' = c u + s v, v' = c v - s u takes four operations, but only two as
-// u' = c (u + t v), v' = c (v - t u), t = s / c, if the factor c waits. A pass applies up to three
-// stages to coordinates whose factors wait: a tangent is then multiplied by the ratio of those of
-// its two coordinates. In the end of the pass all factors are made good.
+// A rotation u' = c u + s v, v' = c v - s u takes four operations. In the form u' = c (u + t v),
+// v' = c (v - t u) with t = s / c, it takes two if the factor c is deferred. A pass applies up to
+// three stages with deferred factors. Each tangent t is multiplied by the ratio of the deferred
+// factors of its two coordinates. The end of the pass applies all factors.
 #pragma once
 
 #include <algorithm>
@@ -14,20 +14,20 @@
 
 namespace quadfeat {
 
-// Coordinates that go through all passes that mix them alone before the next ones do: as many as
-// stay in the first cache.
+// Number of coordinates that fit in the L1 cache. Each chunk of them goes through all passes within
+// the chunk before the next chunk starts.
 inline constexpr std::size_t chunk_width = 512;
 
-// Runs that follow one another, in one pass. A run is `half << stages` wide, and the pass mixes the
-// coordinates `half` apart in it. Of those, `present` are there: fewer than 2^stages in a run that
-// the end of the vector cuts off.
+// Consecutive runs of coordinates in one pass. A run is `half << stages` wide, and the pass mixes
+// sets of coordinates with a distance of `half`. A set has `present` coordinates: 2^stages, or
+// fewer if the end of the vector cuts the run off.
 struct Runs {
     std::size_t stages;
     std::size_t half;
     std::size_t start;    // the first coordinate
-    std::size_t n_runs;   // more than one only if they are whole
-    std::size_t count;    // sets of coordinates that a run mixes, one beside the other
-    std::size_t present;  // coordinates of a set
+    std::size_t n_runs;   // more than one only if they are complete
+    std::size_t count;    // number of adjacent sets in a run
+    std::size_t present;  // number of coordinates of a set
 };
 
 // Call use() for the runs of one pass from coordinate `begin` to `end`.
@@ -59,8 +59,8 @@ inline void for_runs(std::size_t d, Use&& use) {
     for (std::size_t half = chunk_width; half < d;) half = pass(0, d, half);
 }
 
-// Whether coordinates 2 i and 2 i + 1 of a set always have the same factor, so that what is needed
-// for both is there once: not if one of them is there without the other.
+// Return whether coordinates 2 i and 2 i + 1 of a set always have the same factor, so that their
+// coefficients are stored once. This fails if the last coordinate has no partner.
 constexpr bool has_twins(std::size_t present) { return present % 2 == 0; }
 
 // Call use(i, stage) for the pairs of coordinates, i and i + 2^stage, that a pass rotates in a set.
@@ -73,16 +73,16 @@ inline void for_pairs(std::size_t stages, std::size_t present, Use&& use) {
     }
 }
 
-// Append the coefficients of a run: for every pair two tangents, but for twins with one step one,
-// then the factors.
+// Append the coefficients of a run: two tangents per pair (one if the pair are twins), then the
+// factors.
 template <class T>
 void append_run(const Runs& runs, std::size_t run, const double* const* cosines,
                 const double* const* sines, std::vector<T>& coefficients) {
-    // A smaller cosine makes no difference to the rotation, but its tangent could overflow.
+    // A smaller cosine would not change the rotation, but its tangent could overflow.
     const double smallest = std::numeric_limits<T>::epsilon() / 8;
     const bool twins = has_twins(runs.present);
     const std::size_t first = (runs.start / (runs.half << runs.stages) + run) << runs.stages;
-    double waiting[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    double deferred[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     for_pairs(runs.stages, runs.present, [&](std::size_t i, std::size_t stage) {
         const std::size_t step = std::size_t(1) << stage;
         const std::size_t angle = (first + i) / (2 * step);
@@ -90,19 +90,19 @@ void append_run(const Runs& runs, std::size_t run, const double* const* cosines,
         if (std::abs(c) < smallest) c = std::copysign(smallest, c);
         const double t = sines[stage][angle] / c;
         if (!twins || i % 2 == 0) {
-            const double ratio = waiting[i + step] / waiting[i];
+            const double ratio = deferred[i + step] / deferred[i];
             coefficients.push_back(static_cast<T>(t * ratio));
             if (!twins || step > 1) coefficients.push_back(static_cast<T>(t / ratio));
         }
-        waiting[i] *= c;
-        waiting[i + step] *= c;
+        deferred[i] *= c;
+        deferred[i + step] *= c;
     });
     for (std::size_t i = 0; i < runs.present; i += twins ? 2 : 1)
-        coefficients.push_back(static_cast<T>(waiting[i]));
+        coefficients.push_back(static_cast<T>(deferred[i]));
 }
 
-// Append the coefficients of a round in the order in which butterfly_round reads them. The angles
-// are given stage by stage.
+// Append the coefficients of a round in the order in which butterfly_round reads them. The input
+// angles are ordered by stage.
 template <class T>
 void append_round(const double* cosines, const double* sines, std::size_t d,
                   std::vector<T>& coefficients) {

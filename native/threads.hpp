@@ -1,5 +1,5 @@
-// Threads that share out tiles, or chunks of them. Started for one call and joined by it: nothing
-// outlives a call, so forks and concurrent calls need no care.
+// Distribute tiles, or chunks of tiles, over threads. Each call starts and joins its own threads,
+// so forks and concurrent calls are safe.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core.hpp"
-#include "elsewhere.hpp"
+#include "thread_affinity.hpp"
 
 namespace quadfeat {
 
@@ -19,8 +19,8 @@ struct Range {
     std::size_t begin, end;
 };
 
-// Hands out tiles: many at once at first, few in the end. So threads write far from one another,
-// which matters where a page of the output is new: two that touch the same one both wait for it.
+// Hand out tiles, many at a time at first and few at the end. Threads then write to distant parts
+// of the output. If two threads touched the same new page of memory, both would wait for it.
 class TileCounter {
 public:
     TileCounter(std::size_t n_tiles, std::size_t n_threads)
@@ -41,7 +41,7 @@ private:
     std::atomic<std::size_t> next_{0};
 };
 
-// Hands out chunks one at a time.
+// Hand out chunks one at a time.
 class ChunkCounter {
 public:
     explicit ChunkCounter(std::size_t n_chunks) : n_chunks_(n_chunks) {}
@@ -56,10 +56,10 @@ private:
     std::atomic<std::size_t> next_{0};
 };
 
-// Lets threads in one after another, in the order of their chunks.
+// Let threads proceed one after another, in the order of their chunks.
 class Turns {
 public:
-    // Call add() when all chunks before this one have had their turn; not at all if stopped.
+    // Call add() after all earlier chunks have had their turn. Do not call it if stopped.
     template <class Add>
     void wait(std::size_t chunk, const std::atomic<bool>& stopped, Add add) {
         constexpr auto patience = std::chrono::milliseconds(5);
@@ -79,8 +79,8 @@ private:
     std::size_t next_ = 0;
 };
 
-// Call make_worker(stopped) once a thread, and what it returns once a task of those that `counter`
-// hands out. Returns false if stopped early.
+// Call make_worker(stopped) once per thread, and the worker that it returns once per task that
+// `counter` hands out. Return false if stopped early.
 template <class Counter, class MakeWorker>
 bool share(Counter& counter, std::size_t n_tasks, std::size_t n_threads,
            const ShouldStop& should_stop, MakeWorker make_worker) {
@@ -114,15 +114,15 @@ bool share(Counter& counter, std::size_t n_tasks, std::size_t n_threads,
     std::atomic<bool> all_started{false};
     const auto help = [&] {
         work(false);
-        while (!all_started) std::this_thread::yield();  // move_elsewhere wants them alive
+        while (!all_started) std::this_thread::yield();  // required by move_to_other_processor
     };
     try {
         for (std::size_t k = 1; k < n_threads && k < n_tasks; ++k) {
             helpers.emplace_back(help);
-            move_elsewhere(helpers.back());
+            move_to_other_processor(helpers.back());
         }
     } catch (...) {
-        // No more threads to be had: those that there are do the work.
+        // The system cannot start more threads. Continue with those that have started.
     }
     all_started = true;
     work(true);
@@ -131,7 +131,8 @@ bool share(Counter& counter, std::size_t n_tasks, std::size_t n_threads,
     return !stopped;
 }
 
-// Call make_worker() once a thread, and what it returns once a tile. Returns false if stopped early.
+// Call make_worker() once per thread, and the worker that it returns once per tile. Return false if
+// stopped early.
 template <class MakeWorker>
 bool share_tiles(std::size_t n_tiles, std::size_t n_threads, const ShouldStop& should_stop,
                  MakeWorker make_worker) {
@@ -140,9 +141,9 @@ bool share_tiles(std::size_t n_tiles, std::size_t n_threads, const ShouldStop& s
                  [&](const std::atomic<bool>&) { return make_worker(); });
 }
 
-// Call make_worker() once a thread, and once a chunk the compute(chunk) of what it returns, at any
-// time, then its add(), in the order of the chunks: sums of floating-point numbers depend on it.
-// Returns false if stopped early.
+// Call make_worker() once per thread. For each chunk, call compute(chunk) of the worker at any
+// time, then its add() in the order of the chunks, since sums of floating-point numbers depend on
+// the order. Return false if stopped early.
 template <class MakeWorker>
 bool share_chunks(std::size_t n_chunks, std::size_t n_threads, const ShouldStop& should_stop,
                   MakeWorker make_worker) {

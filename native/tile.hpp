@@ -1,4 +1,4 @@
-// One tile: as many rows as a vector has lanes, from the input to columns.
+// Compute the columns of one tile, which has as many rows as a vector has lanes.
 #pragma once
 
 #include <stdexcept>
@@ -11,7 +11,7 @@
 
 namespace quadfeat::QUADFEAT_ISA {
 
-// Zeros, aligned to vectors.
+// Memory that is aligned to vectors and filled with zeros.
 template <class T>
 class VectorMemory {
 public:
@@ -35,15 +35,15 @@ public:
         : width_(plan.size), memory_(3 * width_) {}
 
     Vector<T>* rows() { return memory_.data(); }
-    Vector<T>* here() { return memory_.data() + width_; }
-    Vector<T>* there() { return memory_.data() + 2 * width_; }
+    Vector<T>* first_buffer() { return memory_.data() + width_; }
+    Vector<T>* second_buffer() { return memory_.data() + 2 * width_; }
 
 private:
     std::size_t width_;
     VectorMemory<T> memory_;
 };
 
-// The rows of a tile: fewer than a vector has lanes only in the last one.
+// The rows of a tile. Only the last tile may have fewer rows than a vector has lanes.
 struct Rows {
     std::size_t first, count;
 };
@@ -59,10 +59,10 @@ Rows rows_of_tile(std::size_t tile, std::size_t n_rows) {
     return {first, n_rows - first < lanes<T> ? n_rows - first : lanes<T>};
 }
 
-// Read a tile of scaled rows, column by column. Rows past the end, and columns past d, are zeros.
+// Read a tile of scaled rows, column by column. Rows past the end and columns past d are zeros.
 template <class T>
-QUADFEAT_APART void load_rows(const Plan<T>& plan, const Matrix<const char>& X, std::size_t first_row,
-                      std::size_t rows, Vector<T>* u) {
+QUADFEAT_NOINLINE void load_rows(const Plan<T>& plan, const Matrix<const char>& X,
+                                 std::size_t first_row, std::size_t rows, Vector<T>* u) {
     const bool contiguous = X.column_stride == static_cast<std::ptrdiff_t>(sizeof(T));
     const char* const top = X.data + static_cast<std::ptrdiff_t>(first_row) * X.row_stride;
     std::size_t column = 0;
@@ -91,17 +91,18 @@ QUADFEAT_APART void load_rows(const Plan<T>& plan, const Matrix<const char>& X, 
     for (; column < plan.size; ++column) u[column] = Vector<T>{};
 }
 
-// Turn the rows by the matrix of one block and return where the result is.
+// Multiply the rows by the matrix of one block and return a pointer to the result.
 template <class T>
-QUADFEAT_APART const Vector<T>* turn(const Plan<T>& plan, std::size_t block, Workspace<T>& work) {
+QUADFEAT_NOINLINE const Vector<T>* rotate_rows(const Plan<T>& plan, std::size_t block,
+                                               Workspace<T>& work) {
     const std::size_t size = plan.size;
     const Vector<T>* from = work.rows();
-    Vector<T>* to = work.here();
+    Vector<T>* to = work.first_buffer();
     for (std::size_t k = 0; k < plan.rounds; ++k) {
         const std::size_t round = block * plan.rounds + k;
         const std::int32_t* order = plan.permutations ? plan.permutations + round * size : nullptr;
         if (plan.structure == Structure::butterfly) {
-            // The permutation costs nothing: it is where the first pass reads.
+            // The permutation is free, since the first pass reads in permuted order.
             butterfly_round<T>([=](std::size_t i) { return from[order[i]]; }, to, size,
                                plan.tangents + round * plan.n_tangents);
         } else {
@@ -113,12 +114,12 @@ QUADFEAT_APART const Vector<T>* turn(const Plan<T>& plan, std::size_t block, Wor
             hadamard<T>(to, size);
         }
         from = to;
-        to = from == work.here() ? work.there() : work.here();
+        to = from == work.first_buffer() ? work.second_buffer() : work.first_buffer();
     }
     return from;
 }
 
-// Inner products that are there already.
+// Inner products that are already computed.
 template <class T>
 struct GivenProducts {
     const Vector<T>* values;
@@ -126,8 +127,8 @@ struct GivenProducts {
     QUADFEAT_HOT Vector<T> next() { return *values++; }
 };
 
-// Inner products of u with the vertices of a simplex, but for the last one, which `running` is after
-// all others.
+// Inner products of u with the vertices of a simplex. After all others, `running` is the inner
+// product with the last vertex.
 template <class T>
 struct SimplexProducts {
     const Vector<T>* u;
@@ -143,9 +144,10 @@ struct SimplexProducts {
     }
 };
 
-// Inner products with the vertices of one block, in order, until there are enough nodes.
+// Pass on the inner products with the vertices of one block, in order, until there are enough
+// nodes.
 template <class T, class Writer>
-QUADFEAT_APART void put_vertices(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
+QUADFEAT_NOINLINE void put_vertices(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
     const std::size_t missing = nodes.missing();
     const std::size_t count = missing < plan.size ? missing : plan.size;
     if (plan.simplex) {
@@ -159,10 +161,10 @@ QUADFEAT_APART void put_vertices(const Plan<T>& plan, const Vector<T>* u, Writer
     }
 }
 
-// Inner products with a dense matrix, some nodes at a time.
+// Compute inner products with a dense matrix, a few nodes at a time.
 template <class T, class Writer>
-QUADFEAT_APART void put_dense(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
-    constexpr std::size_t together = 2 * dense_group;  // of which whole squares of columns are made
+QUADFEAT_NOINLINE void put_dense(const Plan<T>& plan, const Vector<T>* u, Writer& nodes) {
+    constexpr std::size_t together = 2 * dense_group;  // gives complete squares of columns
     Vector<T> products[together];
     const T* column = plan.matrix;
     while (const std::size_t missing = nodes.missing()) {
@@ -179,7 +181,7 @@ QUADFEAT_APART void put_dense(const Plan<T>& plan, const Vector<T>* u, Writer& n
     }
 }
 
-// Put all columns of a tile into a sink.
+// Compute all columns of a tile and pass them to a sink.
 template <class T, Phi phi, bool reflected, class Sink>
 inline void make_tile(const Plan<T>& plan, const Matrix<const char>& X, Rows rows,
                       Workspace<T>& work, Sink& sink) {
@@ -192,7 +194,7 @@ inline void make_tile(const Plan<T>& plan, const Matrix<const char>& X, Rows row
         put_dense<T>(plan, work.rows(), nodes);
     } else {
         for (std::size_t block = 0; block < plan.n_blocks; ++block)
-            put_vertices<T>(plan, turn<T>(plan, block, work), nodes);
+            put_vertices<T>(plan, rotate_rows<T>(plan, block, work), nodes);
     }
     nodes.finish();
 }
@@ -200,7 +202,7 @@ inline void make_tile(const Plan<T>& plan, const Matrix<const char>& X, Rows row
 template <class T, class Sink>
 using MakeTile = void (*)(const Plan<T>&, const Matrix<const char>&, Rows, Workspace<T>&, Sink&);
 
-// Return the make_tile for the nodes of the plan.
+// Return the instance of make_tile for the nonlinearity of the plan.
 template <class T, class Sink>
 MakeTile<T, Sink> tile_maker(const Plan<T>& plan) {
     const bool reflected = plan.reflected;

@@ -1,9 +1,10 @@
-"""Try the package with the oldest and the newest of what it claims to work with.
+"""Test the package with the oldest and the newest versions of its requirements.
 
-For every version of Python that the package names there is an environment with the newest of its
-requirements, and for the first of them, and for the one that runs this, another with the oldest.
-Each gets a wheel of the checkout with all that tests need, ``smoke.py`` and a part of the tests.
-Environments are made by uv in ``.venv-compat``, which may fetch interpreters that are not here.
+For every Python version that the package claims to support, the script tests the newest versions of
+the requirements. For the oldest Python and the one that runs this script, it also tests the oldest
+versions. Each environment gets a wheel of the checkout and the test requirements, and runs
+``smoke.py`` and some of the tests. uv creates the environments in ``.venv-compat`` and downloads
+missing interpreters.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from environments import ROOT, SMOKE, Failure, interpreter_of, run
 
 FOLDER = ROOT / ".venv-compat"
 
-# scikit-learn's checks, native against plain arithmetic, maps and models.
+# scikit-learn's estimator checks, the native core against NumPy, maps and models.
 TESTS = [
     "tests/test_scikit_learn.py",
     "tests/test_native.py",
@@ -34,10 +35,10 @@ TESTS = [
     "tests/test_ridge.py",
 ]
 
-# As uv names them.
+# The names that uv uses.
 RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
 
-# Whose versions are told.
+# Packages whose versions the table shows.
 SHOWN = ("numpy", "scipy", "scikit-learn")
 
 CLAIM = "Programming Language :: Python :: "
@@ -45,7 +46,7 @@ CLAIM = "Programming Language :: Python :: "
 
 @dataclass(frozen=True)
 class Environment:
-    """A version of Python, and which of the package's requirements to take."""
+    """A version of Python, and the oldest or newest versions of the requirements."""
 
     python: str
     resolution: str
@@ -65,21 +66,21 @@ def uv(*arguments: str | Path, step: str) -> str:
 
 
 def claimed_pythons() -> list[str]:
-    """Return the versions of Python that the package's metadata names, the oldest first."""
+    """Return the versions of Python in the package's metadata, oldest first."""
     named = [text.removeprefix(CLAIM) for text in metadata("quadfeat").get_all("Classifier") or []]
     minors = [int(text[2:]) for text in named if text.startswith("3.")]
     return [f"3.{minor}" for minor in sorted(minors)]
 
 
 def is_python(path: Path | str, version: str) -> bool:
-    """Return whether an interpreter runs and is of this version, which a pyenv shim may not."""
+    """Return whether an interpreter runs and has this version. A pyenv shim may do neither."""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     ran = subprocess.run([path, "-c", code], capture_output=True, text=True)
     return ran.returncode == 0 and ran.stdout.strip() == version
 
 
 def find_python(version: str) -> str:
-    """Return an interpreter of this version: on the path, of pyenv, or one that uv fetches."""
+    """Return an interpreter of this version from the path, from pyenv, or downloaded by uv."""
     if is_python(sys.executable, version):
         return sys.executable
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -87,24 +88,24 @@ def find_python(version: str) -> str:
     for candidate in candidates:
         if candidate is not None and is_python(candidate, version):
             return str(candidate)
-    uv("python", "install", version, step=f"no interpreter here, and fetching Python {version}")
-    return uv("python", "find", "--managed-python", version, step="finding it").strip()
+    uv("python", "install", version, step=f"downloading Python {version}, which is not installed,")
+    return uv("python", "find", "--managed-python", version, step="finding Python").strip()
 
 
 def lower_bound(requirement: Requirement) -> str:
-    """Return the version that a requirement of the form name>=version names."""
+    """Return the version of a requirement of the form ``name>=version``."""
     (bound,) = requirement.specifier
     return bound.version
 
 
 def oldest_build_requirements() -> list[str]:
-    """Return the lower bounds of what builds the package, as pins."""
+    """Return the build requirements, pinned to their lower bounds."""
     requirements = map(Requirement, sorted(ProjectBuilder(ROOT).build_system_requires))
     return [f"{requirement.name}=={lower_bound(requirement)}" for requirement in requirements]
 
 
 def build_wheel(python: str, sdist: Path, folder: Path, *, oldest: bool) -> Path:
-    """Return a wheel for an interpreter, built by the newest tools or the oldest claimed."""
+    """Build a wheel for an interpreter, with the newest or the oldest supported build tools."""
     constraints = FOLDER / "build-constraints.txt"
     constraints.write_text("\n".join(oldest_build_requirements() if oldest else []))
     uv(
@@ -117,10 +118,11 @@ def build_wheel(python: str, sdist: Path, folder: Path, *, oldest: bool) -> Path
 
 
 def try_out(environment: Environment, python: str, wheel: Path, tests: list[str]) -> str:
-    """Install a wheel with what its tests need, run them, and return what came of it."""
-    uv("venv", "--clear", "--python", python, environment.folder, step="making an environment")
+    """Install a wheel and its test requirements, run the tests and return their summary."""
+    uv("venv", "--clear", "--python", python, environment.folder, step="creating an environment")
     install = ("pip", "install", "--python", environment.interpreter)
-    # Not the wheel with its extras: what it requires would then not be direct, and the newest.
+    # Do not install the wheel with its extras. Its requirements would then be indirect ones, which
+    # "lowest-direct" resolves to their newest versions.
     uv(
         *(*install, "--requirements", ROOT / "pyproject.toml", "--extra", "test"),
         *("--only-binary", ":all:", "--resolution", RESOLUTIONS[environment.resolution]),
@@ -137,23 +139,23 @@ def try_out(environment: Environment, python: str, wheel: Path, tests: list[str]
 
 
 def installed(environment: Environment) -> dict[str, str]:
-    """Return the versions of what is shown."""
+    """Return the versions of the packages in ``SHOWN``."""
     code = f"from importlib.metadata import version; print(*map(version, {SHOWN!r}))"
-    versions = run(environment.interpreter, "-c", code, step="asking versions").split()
+    versions = run(environment.interpreter, "-c", code, step="reading versions").split()
     return dict(zip(SHOWN, versions, strict=True))
 
 
 def check_oldest(versions: dict[str, str]) -> None:
-    """Fail unless these are the lower bounds that the package claims."""
+    """Raise an error unless these are the lower bounds of the package's requirements."""
     for requirement in map(Requirement, requires("quadfeat") or []):
         if requirement.name in versions and requirement.marker is None:
             found = versions[requirement.name]
             if Version(found) != Version(lower_bound(requirement)):
-                raise Failure(f"{requirement} was tried with {found}")
+                raise Failure(f"{requirement} was tested with {found} instead of its lower bound")
 
 
 def build_sdist() -> Path:
-    """Return a source distribution of the checkout."""
+    """Build a source distribution of the checkout."""
     shutil.rmtree(FOLDER / "wheels", ignore_errors=True)
     uv("build", "--sdist", "--out-dir", FOLDER / "wheels", ROOT, step="building the sdist")
     (sdist,) = (FOLDER / "wheels").glob("*.tar.gz")
@@ -161,7 +163,7 @@ def build_sdist() -> Path:
 
 
 def environments(pythons: list[str], present: str) -> list[Environment]:
-    """Return what to try, the oldest first."""
+    """Return the environments to test, oldest first."""
     oldest = dict.fromkeys([pythons[0], present])
     return [
         *(Environment(python, "oldest") for python in oldest),
@@ -175,7 +177,7 @@ def minor_of(python: str) -> int:
 
 
 def print_table(rows: list[tuple[str, ...]]) -> None:
-    """Print rows of text in columns."""
+    """Print rows of strings in aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     print()
     for row in rows:
@@ -183,11 +185,11 @@ def print_table(rows: list[tuple[str, ...]]) -> None:
 
 
 def main() -> None:
-    """Try all environments that there are interpreters for and print a table."""
+    """Test all environments for which there is an interpreter, and print a table."""
     claimed = claimed_pythons()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("pythons", nargs="*", default=claimed, help="versions to try, as in 3.12")
-    parser.add_argument("--tests", nargs="+", default=TESTS, help="files, instead of the usual")
+    parser.add_argument("pythons", nargs="*", default=claimed, help="versions such as 3.12")
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="test files to run")
     arguments = parser.parse_args()
     chosen: list[str] = arguments.pythons
     present = ".".join(platform.python_version_tuple()[:2])
@@ -202,7 +204,7 @@ def main() -> None:
         try:
             python = find_python(environment.python)
         except Failure as failure:
-            # Not a fault of the package; the table says that nothing was learnt.
+            # This is not the package's fault. The table shows that nothing was tested.
             print(f"{name}: {str(failure).splitlines()[0]}", flush=True)
             table.append((environment.python, environment.resolution, "", "", "", "no interpreter"))
             continue
@@ -214,7 +216,7 @@ def main() -> None:
                 wheels[environment.python] = build_wheel(python, sdist, folder, oldest=is_first)
             outcome = try_out(environment, python, wheels[environment.python], arguments.tests)
             versions = installed(environment)
-            # Later ones may have no wheels of what is so old, and take the oldest that there is.
+            # Later Pythons may lack wheels for the lower bounds and use the oldest available ones.
             if environment == Environment(claimed[0], "oldest"):
                 check_oldest(versions)
         except Failure as failure:

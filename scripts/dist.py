@@ -1,7 +1,7 @@
-"""Build what is published, and try it as a stranger would.
+"""Build the source distribution and the wheel, and test the wheel in an empty environment.
 
-A source distribution of the checkout; from that, without an index, a wheel; and the wheel installed
-into an empty environment, where ``smoke.py`` looks at it. Both end up in ``dist/``.
+The wheel is built from the source distribution without a package index. ``smoke.py`` tests it in an
+environment that has nothing else installed. Both files are written to ``dist/``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from environments import ROOT, SMOKE, Failure, interpreter_of, run
 DIST = ROOT / "dist"
 PACKAGE = "src/quadfeat/"
 
-# What a source distribution has beside the package.
+# Files of the source distribution outside of the package.
 FILES = ("CHANGELOG.md", "CITATION.cff", "CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml")
 NATIVE = "native/"
 
 
 def create_environment(folder: Path) -> Path:
-    """Return the interpreter of a new environment that has nothing but pip."""
+    """Create an environment with nothing but pip and return its interpreter."""
     venv.create(folder, with_pip=True)
     return interpreter_of(folder)
 
@@ -37,15 +37,15 @@ def pip(python: Path, *arguments: str | Path, step: str) -> None:
 
 
 def check_names(archive: Path, found: set[str], expected: set[str]) -> None:
-    """Stop if an archive lacks files or has others."""
+    """Raise an error if an archive lacks files or has unexpected ones."""
     if missing := expected - found:
-        raise Failure(f"{archive.name} lacks {sorted(missing)}: see sdist.include")
+        raise Failure(f"{archive.name} lacks {sorted(missing)}: add them to sdist.include")
     if others := found - expected:
-        raise Failure(f"{archive.name} has {sorted(others)}, which git does not have there")
+        raise Failure(f"{archive.name} contains {sorted(others)}, which git does not track there")
 
 
 def build_sdist(tracked: set[str]) -> Path:
-    """Return a source distribution, which has what builds and describes the package, no more."""
+    """Build a source distribution and check that it has exactly the expected files."""
     run(sys.executable, "-m", "build", "--sdist", "--outdir", DIST, step="building the sdist")
     (sdist,) = DIST.glob("quadfeat-*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -56,11 +56,11 @@ def build_sdist(tracked: set[str]) -> Path:
 
 
 def build_wheel(sdist: Path, tracked: set[str], folder: Path) -> Path:
-    """Return a wheel, built from the source distribution with what it requires and no index."""
+    """Build a wheel from the source distribution without a package index."""
     python = create_environment(folder)
     builder = ProjectBuilder(ROOT, python_executable=str(python))
     pip(python, "install", *builder.build_system_requires, step="installing build requirements")
-    if tools := builder.get_requires_for_build("wheel"):  # CMake, say, if the machine has none
+    if tools := builder.get_requires_for_build("wheel"):  # CMake, if the machine has none
         pip(python, "install", *tools, step="installing build tools")
     pip(
         python,
@@ -74,17 +74,17 @@ def build_wheel(sdist: Path, tracked: set[str], folder: Path) -> Path:
         name for name in names if name.startswith("quadfeat/engine/_native.") and name[-1] != "i"
     }
     if len(native) != 1:
-        raise Failure(f"{wheel.name} has not one native module but {sorted(native)}")
+        raise Failure(f"{wheel.name} must contain one native module, but it has {sorted(native)}")
     package = {name.removeprefix("src/") for name in tracked if name.startswith(PACKAGE)}
     check_names(wheel, names - native, package)
     return wheel
 
 
 def main() -> None:
-    """Build both, try the wheel, and print where they are."""
+    """Build both files, test the wheel and print their paths and sizes."""
     for old in DIST.glob("quadfeat-*"):
         old.unlink()
-    tracked = set(run("git", "ls-files", step="asking git for its files").splitlines())
+    tracked = set(run("git", "ls-files", step="listing the files in git").splitlines())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sdist = build_sdist(tracked)

@@ -1,4 +1,4 @@
-"""Commands that must not fail, and interpreters of environments: what the scripts here share."""
+"""Helpers of the scripts in this folder: run commands and find interpreters of environments."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ SMOKE = ROOT / "scripts" / "smoke.py"
 
 
 class Failure(Exception):
-    """A command that failed: the first line says what it was to do, the rest what it printed."""
+    """A command failed. The first line of the message names the step, the rest is its output."""
 
 
 def run(*command: str | Path, step: str, cwd: Path = ROOT) -> str:
-    """Return what a command printed."""
+    """Run a command and return its output. Raise :class:`Failure` if it fails."""
     ran = subprocess.run(
         command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

@@ -1,7 +1,7 @@
-"""Is what is installed here whole? Run by the interpreter of an environment, outside of a checkout.
+"""Check that the installed package is complete and works.
 
-``make dist``, ``make compat`` and the workflow that builds wheels run it on every wheel. It needs
-nothing but what the package itself requires.
+Run this script outside of a checkout. ``make dist``, ``make compat`` and the workflow that builds
+wheels run it on every wheel. It needs only the requirements of the package itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import quadfeat
 from quadfeat import QuadratureFeatures
 from quadfeat.engine import core as _core
 
-# Beside modules: types, the templates of reports, the paper's errors.
+# Files other than modules: type stubs, templates of reports and the paper's errors.
 DATA = (
     "engine/_native.pyi",
     "py.typed",
@@ -35,19 +35,19 @@ DATA = (
     "apps/study/published_errors.csv",
 )
 
-# Digits of scikit-learn that a map and a linear model have to get right: less is a wrong map.
+# Smallest accuracy of a map and a linear model on scikit-learn's digits. A wrong map scores less.
 ACCURACY = 0.97
 
 
 def check_files() -> None:
-    """Check the version and the files that are no modules."""
+    """Check the version and the data files."""
     assert quadfeat.__version__ == version("quadfeat"), quadfeat.__version__
     missing = [name for name in DATA if not files("quadfeat").joinpath(name).is_file()]
-    assert not missing, f"files are missing from the package: {missing}"
+    assert not missing, f"the package lacks the files {missing}"
 
 
 def check_cores() -> None:
-    """Check that the native core is in use, and each build of it against NumPy."""
+    """Check that the native core is in use, and compare each of its builds with NumPy."""
     assert _core.CORE != "numpy", "the native core is not in use"
     from quadfeat.engine import _native
 
@@ -73,16 +73,16 @@ def check_cores() -> None:
 
 
 def check_accuracy() -> None:
-    """Check that a map and a linear model learn."""
+    """Check that a map and a linear model learn to classify digits."""
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     model = make_pipeline(QuadratureFeatures(random_state=0), RidgeClassifier(alpha=0.1))
     accuracy = model.fit(X_train, y_train).score(X_test, y_test)
-    assert accuracy > ACCURACY, f"{accuracy:.4f} of the digits are right, not {ACCURACY}"
+    assert accuracy > ACCURACY, f"the accuracy {accuracy:.4f} is not above {ACCURACY}"
 
 
 def check_command() -> None:
-    """Check that the command prints its help or, without what it needs, what to install."""
+    """Check that the command prints its help or, without its requirements, what to install."""
     ran = subprocess.run(
         [sys.executable, "-m", "quadfeat", "--help"], capture_output=True, text=True
     )
@@ -96,14 +96,14 @@ def check_command() -> None:
 
 
 def main() -> None:
-    """Check all of it, or stop with what is wrong."""
+    """Run all checks. The first failure raises an AssertionError."""
     quadfeat.show_config()
     print(f"from       {files('quadfeat')}")
     check_files()
     check_cores()
     check_accuracy()
     check_command()
-    print("all is well")
+    print("All checks passed.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command ``python -m soak``."""
+"""Entry point of ``python -m soak``."""
 
 from soak.cli import main
 

@@ -1,4 +1,4 @@
-"""The private names of quadfeat that scenarios depend on, all in one place."""
+"""Collect the private names of quadfeat that scenarios depend on."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from quadfeat.solvers import accumulator
 
 
 def n_rows_of(model: Any) -> int:
-    """Return the number of rows that a model has summed up."""
+    """Return the number of rows that a model was fitted to."""
     return int(model._solution.summary.moments.n_rows)
 
 
 @contextmanager
 def replaced(owner: Any, **values: Any) -> Iterator[None]:
-    """Replace attributes, which must exist, for a while."""
+    """Replace existing attributes within a context."""
     before = {name: getattr(owner, name) for name in values}
     for name, value in values.items():
         setattr(owner, name, value)
@@ -32,17 +32,17 @@ def replaced(owner: Any, **values: Any) -> Iterator[None]:
 
 
 def eager_checkpoints() -> AbstractContextManager[None]:
-    """Write a checkpoint whenever there is something new, however little time has passed."""
+    """Write a checkpoint after every change, without a minimum time between them."""
     return replaced(checkpoints, SECONDS=0.0, TIMES_AS_LONG=0.0)
 
 
 def small_blocks(n_rows: int) -> AbstractContextManager[None]:
-    """Cut tables into blocks of so many rows."""
+    """Cut tables into blocks of ``n_rows`` rows."""
     return replaced(accumulator, ROWS_PER_BLOCK=(n_rows, n_rows))
 
 
 def short_studies() -> AbstractContextManager[None]:
-    """Let ``quadfeat study --quick`` take few samples for each of its numbers."""
+    """Make ``quadfeat study --quick`` draw few samples for each number."""
     from quadfeat.apps.study import cli
     from quadfeat.apps.study.experiments import QUICK
 
@@ -50,12 +50,12 @@ def short_studies() -> AbstractContextManager[None]:
 
 
 class Stopped(BaseException):
-    """Stands for a signal that ends a process."""
+    """Simulate a signal that ends a process."""
 
 
 @contextmanager
 def stopping_after(n_files: int, path: Path) -> Iterator[None]:
-    """Raise Stopped when a file has been written so many times."""
+    """Raise :class:`Stopped` after a file has been written ``n_files`` times."""
     rename = os.replace
     written = 0
 

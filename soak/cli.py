@@ -1,7 +1,7 @@
-"""Run scenarios for a while; print what they tried, what they found, and how to repeat it.
+"""Run scenarios for a given time, then print what they tried, what they found and how to repeat it.
 
-Each scenario runs in a process of its own, so that a crash or a hang of one is a finding and not
-the end of all.
+Each scenario runs in its own process. If one crashes or hangs, this is a finding, and the others
+still run.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ SCENARIOS: dict[str, type[Scenario]] = {
     kind.name: kind for kind in (Threads, Kills, Flips, Clusters, Studies, Forks, Loky)
 }
 
-# Seconds without a finished trial after which a scenario is stuck. Its own limits are shorter.
+# A scenario counts as stuck after this many seconds without a finished trial. The time limits
+# within scenarios are shorter.
 PATIENCE = 3 * processes.PATIENCE
 
 
 def numbers_until(deadline: float) -> Iterator[int]:
-    """Yield 0, 1, ... until a time on the monotonic clock; at least one number."""
+    """Yield 0, 1, ... until a time of the monotonic clock, but at least one number."""
     for number in itertools.count():
         yield number
         if time.monotonic() >= deadline:
@@ -44,10 +45,10 @@ def numbers_until(deadline: float) -> Iterator[int]:
 
 
 def serve(connection: Any, name: str, seed: int, seconds: float, trial: int | None) -> None:
-    """Run a scenario; send the number of each trial, the log after it, and None in the end."""
+    """Run a scenario. Send the number of each trial, the log after it, and None at the end."""
     if processes.missing() is None:
         processes.keep_stacks(sys.stderr)
-    # The parent prints what there is, and ends this process.
+    # On an interrupt, the parent prints the results so far and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
@@ -60,13 +61,13 @@ def serve(connection: Any, name: str, seed: int, seconds: float, trial: int | No
 
 
 class Isolated:
-    """A scenario in a process of its own."""
+    """A scenario that runs in its own process."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.log = Log(name, seed)
 
     def run(self, seconds: float, trial: int | None) -> None:
-        """Run it, and keep the log up to date."""
+        """Run the scenario and keep the log up to date."""
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         child = context.Process(
@@ -84,13 +85,13 @@ class Isolated:
             child.join()
 
     def _receive(self, receiver: Any, child: Any) -> None:
-        """Receive logs until the scenario ends, in whichever way."""
+        """Receive logs until the scenario finishes, crashes or hangs."""
         number, finished = 0, Log(self.log.scenario, self.log.seed)
         while True:
             if not receiver.poll(PATIENCE):
                 if processes.missing() is None:
                     processes.end_stuck(child.pid)
-                self._failed(finished, number, f"no trial has finished in {PATIENCE:g} s")
+                self._failed(finished, number, f"no trial finished within {PATIENCE:g} s")
                 return
             try:
                 message = receiver.recv()
@@ -112,12 +113,14 @@ class Isolated:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what the command line asks for, and return the exit code: 1 if anything was found."""
+    """Run the command line and return the exit code, which is 1 if there are findings."""
     parser = argparse.ArgumentParser("python -m soak", description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=600.0, help="for all scenarios together")
-    parser.add_argument("--only", choices=SCENARIOS, action="append", help="may be repeated")
+    parser.add_argument("--seconds", type=float, default=600.0, help="total time of all scenarios")
+    parser.add_argument(
+        "--only", choices=SCENARIOS, action="append", help="a scenario to run (repeatable)"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--trial", type=int, help="run this trial only, to repeat a finding")
+    parser.add_argument("--trial", type=int, help="run only this trial, to repeat a finding")
     options = parser.parse_args(arguments)
     names = options.only or list(SCENARIOS)
 
@@ -140,7 +143,7 @@ def main(arguments: list[str] | None = None) -> int:
             interrupted = True
         logs.append(scenario.log)
         if interrupted:
-            print("interrupted; this is what there is so far")
+            print("interrupted; results so far:")
             break
     print(f"\n{runner.table(logs)}")
     if any(log.findings for log in logs):

@@ -1,4 +1,4 @@
-"""Dask clusters whose workers are killed, and have less memory than data."""
+"""Kill Dask workers, and give them less memory than the data needs."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ N_COLUMNS = 8
 N_BLOCKS = 12
 N_WORKERS = 2
 
-# Bytes of memory of a worker, and the part of it that data may take before it goes to disk: less
-# than the rows of a trial. Workers are neither paused nor ended for what Python itself takes.
+# Memory of a worker in bytes, and the fraction of it that data may take before it spills to disk.
+# The fraction is less than the rows of a trial need. Workers are not paused or ended for the memory
+# that Python itself takes.
 MEMORY_LIMIT = 2**30
 MEMORY = {"target": 0.00002, "spill": False, "pause": False, "terminate": False}
 
-# Sums in another order.
+# Relative tolerance, since a cluster adds up sums in another order.
 CLOSE = 1e-6
 
 
 def slow(block: Array, folder: str, seconds: float) -> Array:
-    """Return a block after a while, and leave a file that names the process."""
+    """Return a block after a delay, and create a file that names the process."""
     handle, _ = tempfile.mkstemp(prefix=f"{os.getpid()}-", dir=folder)
     os.close(handle)
     time.sleep(seconds)
@@ -45,14 +46,14 @@ def slow(block: Array, folder: str, seconds: float) -> Array:
 
 
 class Clusters(Scenario):
-    """Fit on Dask workers that are killed and that spill to disk, and compare with a local fit."""
+    """Compare fits on Dask workers that are killed or spill to disk with local fits."""
 
     name = "dask"
 
     def missing(self) -> str | None:
         if find_spec("distributed") is None:
             return "needs dask[array,dataframe,distributed]"
-        return None if hasattr(signal, "SIGKILL") else "there is no SIGKILL on this system"
+        return None if hasattr(signal, "SIGKILL") else "this system has no SIGKILL"
 
     def session(self) -> AbstractContextManager[Any]:
         return self.cluster()
@@ -95,7 +96,7 @@ class Clusters(Scenario):
         lazy = lazy.map_blocks(slow, str(made), pause, dtype=X.dtype, meta=X[:0])
         if spills:
             lazy, targets = self.client.persist([lazy, targets])
-            # A kill may come while rows are still on their way to the workers.
+            # With kills, do not wait: a worker may also be killed while it receives rows.
             if not kills:
                 self.wait_until_spilled(trial, [lazy, targets])
         local = copy.copy(model).fit(X, y)
@@ -117,18 +118,18 @@ class Clusters(Scenario):
         return X, y, QuadratureRidge(solver=solver, tol=1e-8, random_state=0, **options)
 
     def wait_until_spilled(self, trial: Trial, collections: list[Any]) -> None:
-        """Wait until the data is on the workers, and count how much of it is on their disks."""
+        """Wait until the workers have the data, and count the bytes that they spilled to disk."""
         from distributed import wait
 
         wait(collections)
         spilled = self.client.run(_spilled)
         trial.count("spilled bytes", sum(spilled.values()))
         if not any(spilled.values()):
-            trial.report("no worker has spilled: the limit of memory does not work")
+            trial.report("no worker has spilled to disk: the memory limit does not work")
 
     @contextmanager
     def killing(self, trial: Trial, made: Path) -> Iterator[None]:
-        """Kill a worker when some blocks have been made."""
+        """Kill a worker after it has computed some blocks."""
         done = threading.Event()
         after = int(trial.rng.integers(1, N_BLOCKS))
 
@@ -150,7 +151,7 @@ class Clusters(Scenario):
             thread.join()
 
     def compare(self, trial: Trial, found: Any, local: Any, lazy: Any, X: Array) -> None:
-        """Report differences between a model of the cluster and a local one."""
+        """Report differences between a model fitted on the cluster and a local one."""
         pairs = {
             "coef_": (found.coef_, local.coef_),
             "predict": (found.predict(X), local.predict(X)),
@@ -159,9 +160,9 @@ class Clusters(Scenario):
         for what, (given, wanted) in pairs.items():
             scale = float(np.abs(wanted).max())
             if given.shape != wanted.shape or np.abs(given - wanted).max() > CLOSE * scale:
-                trial.report(f"{what} of a Dask fit differs from that of a local one: {found}")
+                trial.report(f"{what} differs between a Dask fit and a local fit: {found}")
 
 
 def _spilled(dask_worker: Any) -> int:
-    """Return the bytes that a worker has on its disk."""
+    """Return the number of bytes that a worker has spilled to disk."""
     return int(dask_worker.data.spilled_total.disk)

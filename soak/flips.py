@@ -1,4 +1,4 @@
-"""Damaged files of models and fits, and checkpoints of other data."""
+"""Damage saved models and checkpoints, and resume checkpoints with other data."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ N_ROWS = 1600
 ROWS_PER_BLOCK = 100
 ROWS_PER_TABLE = 400
 
-# Files that one trial damages, and how often each of them.
+# How often a trial damages each file.
 DAMAGES = 12
 
-# Sums of the same rows in other blocks.
+# Absolute tolerance, since sums of the same rows may use other blocks.
 CLOSE = 1e-6
 
 
 def damage(content: bytes, rng: np.random.Generator) -> tuple[str, bytes]:
-    """Return a name for a kind of damage, and the damaged content."""
+    """Return the name of a random kind of damage, and the damaged content."""
     size = len(content)
     start, stop = sorted(int(place) for place in rng.integers(0, size + 1, 2))
     junk = rng.bytes(int(rng.integers(1, 200)))
@@ -47,13 +47,13 @@ def damage(content: bytes, rng: np.random.Generator) -> tuple[str, bytes]:
         "zeros": lambda: content[:start] + bytes(stop - start) + content[stop:],
         "exchanged parts": lambda: content[stop:] + content[start:stop] + content[:start],
     }
-    # Flips are half of them, since they are the hardest to notice.
+    # At least half of the damages are flips, since they are the hardest to detect.
     name = "flip" if rng.integers(2) else list(kinds)[int(rng.integers(len(kinds)))]
     return name, kinds[name]()
 
 
 def flipped(content: bytes, rng: np.random.Generator) -> bytes:
-    """Return content with one bit flipped, or a few."""
+    """Return the content with one or a few bits flipped."""
     array = np.frombuffer(content, dtype=np.uint8).copy()
     for place in rng.integers(0, len(array), int(rng.choice([1, 1, 2, 8]))):
         array[place] ^= 1 << int(rng.integers(8))
@@ -67,7 +67,7 @@ def data(rng: np.random.Generator) -> Columns:
 
 
 def outputs(model: Any, X: Array) -> bytes:
-    """Return the bits of everything that a map or model computes for some rows."""
+    """Return the bytes of everything that a map or model computes for some rows."""
     if isinstance(model, QuadratureFeatures):
         results = [model.transform(X)]
     elif isinstance(model, QuadratureRidgeClassifier):
@@ -78,7 +78,7 @@ def outputs(model: Any, X: Array) -> bytes:
 
 
 def attack_models(rng: np.random.Generator, folder: Path) -> Notes:
-    """Damage saved models: loading must refuse them or give the same model."""
+    """Damage saved models. Loading must reject them or return the same model."""
     X, y, weights = data(rng)
     features = QuadratureFeatures(n_components=20, random_state=0).fit(X)
     labels = np.digitize(y, [-0.5, 0.5])
@@ -105,7 +105,7 @@ def attack_models(rng: np.random.Generator, folder: Path) -> Notes:
                 given = outputs(quadfeat.load(path), X[:20])
             except ValueError as error:
                 if str(path) not in str(error):
-                    found.append(f"{what} is refused without naming the file: {error}")
+                    found.append(f"{what} is rejected without naming the file: {error}")
                 continue
             except Exception as error:
                 found.append(f"{what} raises {type(error).__name__}: {error}")
@@ -125,9 +125,9 @@ class Fit:
     source : {"array", "stream"}
     solver : {"normal", "cg"}
     path : Path
-        Of the checkpoint.
+        The path of the checkpoint.
     features : QuadratureFeatures
-        A fitted map, so that all rows count in the same way.
+        A fitted map, so that the map does not depend on the rows.
     """
 
     def __init__(self, source: str, solver: str, path: Path, features: Any) -> None:
@@ -142,7 +142,7 @@ class Fit:
     def run(
         self, columns: Columns, checkpoint: bool = True, rows_per_table: int = ROWS_PER_TABLE
     ) -> Array:
-        """Return the coefficients that follow from the data."""
+        """Fit the data and return the coefficients."""
         model = QuadratureRidge(
             features=self.features,
             solver=self.solver,
@@ -164,8 +164,8 @@ class Fit:
         return np.append(model.coef_, model.intercept_)
 
     def leave(self, columns: Columns, rng: np.random.Generator) -> bytes:
-        """Stop after some checkpoints, and return the content of the last one."""
-        # One for each block, or for each step.
+        """Stop the fit after some checkpoints, and return the content of the last one."""
+        # There is one checkpoint per block, or per step of conjugate gradients.
         last = N_ROWS // ROWS_PER_BLOCK if self.solver == "normal" else 5
         n_files = int(rng.integers(2, last))
         self.path.unlink(missing_ok=True)
@@ -178,7 +178,7 @@ class Fit:
 
 
 def attack_checkpoints(rng: np.random.Generator, folder: Path) -> Notes:
-    """Damage checkpoints: a fit must refuse them or end as if it had never been stopped."""
+    """Damage checkpoints. A fit must reject them or end as if it had not been stopped."""
     columns = data(rng)
     features = QuadratureFeatures(n_components=20, random_state=0).fit(columns[0])
     events: Counter[str] = Counter()
@@ -205,19 +205,22 @@ def attack_checkpoints(rng: np.random.Generator, folder: Path) -> Notes:
 
 
 def attempt(fit: Fit, columns: Columns, **options: Any) -> tuple[Array | None, str | None]:
-    """Return the result of a fit, None if it was refused, and what is wrong about the refusal."""
+    """Return the result of a fit and what is wrong with its error.
+
+    The result is None if the fit raised an error, and a proper rejection has nothing wrong.
+    """
     try:
         return fit.run(columns, **options), None
     except ValueError as error:
         if str(fit.path) not in str(error) and "checkpoint" not in str(error):
-            return None, f"is refused without naming the file: {error}"
+            return None, f"is rejected without naming the file: {error}"
         return None, None
     except Exception as error:
         return None, f"raises {type(error).__name__}: {error}"
 
 
 def other_data(columns: Columns, rng: np.random.Generator) -> dict[str, Columns]:
-    """Return data that differs from the given one, by name."""
+    """Return datasets that differ from the given one, by name."""
     X, y, weights = columns
     order = rng.permutation(N_ROWS)
     within = np.r_[rng.permutation(ROWS_PER_BLOCK), ROWS_PER_BLOCK:N_ROWS]
@@ -245,9 +248,9 @@ def other_data(columns: Columns, rng: np.random.Generator) -> dict[str, Columns]
 
 
 def attack_identity(rng: np.random.Generator, folder: Path) -> Notes:
-    """Go on with a checkpoint of other data: refused, or as if it had not been there."""
+    """Resume a checkpoint of other data. A fit must reject it or end as if it did not exist."""
     columns = data(rng)
-    # Rows in pairs, whose keys cancel out if they are combined by exclusive or.
+    # Rows in equal pairs, whose hashes would cancel out if exclusive or combined them.
     pairs = (np.repeat(columns[0][::2], 2, axis=0), columns[1], columns[2])
     features = QuadratureFeatures(n_components=20, random_state=0).fit(columns[0])
     events: Counter[str] = Counter()
@@ -263,14 +266,14 @@ def attack_identity(rng: np.random.Generator, folder: Path) -> Notes:
                 if trouble:
                     found.append(f"{fit} with {name} {trouble}")
                 elif given is not None:
-                    # A change behind the rows that are done is harmless, to rounding: targets are
-                    # summed up about a mean that all of them have a part in.
+                    # A change after the finished rows is harmless up to rounding: all targets
+                    # contribute to the mean that is subtracted from them.
                     wanted = fit.run(other, checkpoint=False)
                     tolerance = 0.0 if "permuted" in name else CLOSE
                     if np.allclose(given, wanted, rtol=0.0, atol=tolerance):
                         events["other data accepted, harmless"] += 1
                     else:
-                        found.append(f"{fit} is accepted for {name}, and the model is wrong")
+                        found.append(f"{fit} is accepted for {name}, but the model is wrong")
             if source == "stream":
                 fit.path.write_bytes(content)
                 events["fit to other tables of the same rows"] += 1
@@ -287,12 +290,12 @@ ATTACKS = (attack_models, attack_checkpoints, attack_identity)
 
 
 class Flips(Scenario):
-    """Damage files of models and checkpoints, and give checkpoints to fits of other data.
+    """Damage saved models and checkpoints, and resume checkpoints with other data.
 
     Parameters
     ----------
     isolated : bool, default=True
-        Whether to work in a child process, which may crash.
+        Whether to run in a child process, which may crash.
     """
 
     name = "flips"

@@ -1,4 +1,4 @@
-"""Forks of a process whose threads are in the middle of a transform."""
+"""Fork a process whose threads are in the middle of a transform."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAME, DIFFERENT, ERROR = 0, 10, 11
 
 @contextmanager
 def busy(trial: Trial, calls: list[Callable[[], Any]], patience: float) -> Iterator[None]:
-    """Repeat each call in a thread of its own for a while."""
+    """Repeat each call in its own thread within a context."""
     done = threading.Event()
 
     def repeat(call: Callable[[], Any]) -> None:
@@ -52,11 +52,11 @@ def busy(trial: Trial, calls: list[Callable[[], Any]], patience: float) -> Itera
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
-            trial.report("a thread of the process that forked is stuck")
+            trial.report("a thread of the parent process is stuck")
 
 
 def check_in_child(call: Callable[[], Array], wanted: Array, stacks: str) -> int:
-    """Return whether a call gives the same bits in a forked child, as an exit code."""
+    """Make a call in a forked child. Return an exit code: ``SAME``, ``DIFFERENT`` or ``ERROR``."""
     with open(stacks, "w", encoding="utf-8") as file:
         processes.keep_stacks(file)
         try:
@@ -69,7 +69,7 @@ def check_in_child(call: Callable[[], Array], wanted: Array, stacks: str) -> int
 
 
 def fork(call: Callable[[], Array], wanted: Array, stacks: str, patience: float) -> int | None:
-    """Make a call in a child of ``os.fork``; return its exit code, or None if it is stuck."""
+    """Make a call in a child of ``os.fork``. Return its exit code, or None if it is stuck."""
     pid = os.fork()
     if pid == 0:
         code = ERROR
@@ -95,7 +95,7 @@ def _exit_with(call: Callable[[], Array], wanted: Array, stacks: str) -> None:
 def fork_by_multiprocessing(
     call: Callable[[], Array], wanted: Array, stacks: str, patience: float
 ) -> int | None:
-    """Do the same by multiprocessing."""
+    """Make a call in a child of ``multiprocessing``; see :func:`fork`."""
     child = multiprocessing.get_context("fork").Process(
         target=_exit_with, args=(call, wanted, stacks), daemon=True
     )
@@ -110,12 +110,12 @@ def fork_by_multiprocessing(
 
 
 class Forks(Scenario):
-    """Fork while threads transform, predict and fit, and do the same in the child.
+    """Fork while threads transform, predict and fit, and make the same calls in the child.
 
     Parameters
     ----------
     patience : float, default=300
-        Seconds after which a child is stuck.
+        Seconds after which a child counts as stuck.
     """
 
     name = "forks"
@@ -125,9 +125,9 @@ class Forks(Scenario):
 
     def missing(self) -> str | None:
         if not hasattr(os, "fork"):
-            return "there is no fork on this system"
+            return "this system has no fork"
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
-            # A child inherits the lock of the module warnings, which another thread may hold.
+            # A child inherits the lock of the warnings module, which another thread may hold.
             return "Python itself may hang after a fork from threads without the GIL"
         return None
 
@@ -151,8 +151,8 @@ class Forks(Scenario):
             wanted = {name: call() for name, call in calls.items()}
         n_threads = int(trial.rng.integers(1, 5))
         working = [calls[trial.choose(calls)] for _ in range(n_threads)]
-        # OpenBLAS itself hangs if a process forks during a product that several of its threads
-        # share. Our own threads have no such trouble.
+        # OpenBLAS itself hangs if a process forks while several BLAS threads compute a product. Our
+        # own threads do not have this problem.
         with threadpool_limits(1, user_api="blas"), busy(trial, working, self.patience):
             for _ in range(FORKS):
                 time.sleep(float(trial.rng.exponential(0.005)))
@@ -165,12 +165,12 @@ class Forks(Scenario):
         calls: dict[str, Callable[[], Array]],
         wanted: dict[str, Array],
     ) -> None:
-        """Fork, and report a child that is stuck, dies or gets other numbers."""
+        """Fork, and report a child that hangs, crashes or gets different numbers."""
         way = trial.choose([fork, fork_by_multiprocessing])
         with tempfile.NamedTemporaryFile(dir=trial.folder, delete=False) as file:
             stacks = file.name
         with warnings.catch_warnings():
-            # Python warns about what is tried here.
+            # Python warns about forks with threads, which is what this tests.
             warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
             code = way(calls[name], wanted[name], stacks, self.patience)
         trial.count(f"{name} in a child")
@@ -181,6 +181,6 @@ class Forks(Scenario):
         if code is None:
             trial.report(f"{name} in a forked child is stuck:\n{printed}")
         elif code == DIFFERENT:
-            trial.report(f"{name} gave other numbers in a forked child")
+            trial.report(f"{name} gave different numbers in a forked child")
         else:
             trial.report(f"{name} in a forked child ended with code {code}:\n{printed}")

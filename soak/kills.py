@@ -1,4 +1,4 @@
-"""Fits with a checkpoint that are killed and started again."""
+"""Kill fits that write a checkpoint, and start them again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ N_COLUMNS = 3
 ROWS_PER_BLOCK = 64
 ROWS_PER_TABLE = 200
 
-# Each source with both solvers for both tasks; an iterator can be read once, which "cg" cannot use.
+# All combinations of source, solver and task, except that "cg" cannot use an iterator, which can be
+# read only once.
 KINDS = [
     (source, solver, task)
     for source in ("array", "stream", "parquet", "iterator")
@@ -34,13 +35,13 @@ KINDS = [
     if (source, solver) != ("iterator", "cg")
 ]
 
-# Seconds between two looks at a folder.
+# Seconds between two listings of a folder.
 PAUSE = 0.0005
 
 
 @dataclass(frozen=True)
 class Work:
-    """A fit, described by values that a child process can be given."""
+    """A fit, described by values that can be sent to a child process."""
 
     source: str
     solver: str
@@ -51,7 +52,7 @@ class Work:
     seed: int
 
     def columns(self) -> tuple[Array, ...]:
-        """Return rows, targets and, if they are wanted, weights."""
+        """Return rows, targets and, if ``weighted``, weights."""
         rng = np.random.default_rng(self.seed)
         X = rng.standard_normal((self.n_rows, N_COLUMNS))
         y: Array = np.sin(2.0 * X[:, 0]) + X[:, 1]
@@ -70,7 +71,7 @@ class Work:
         frame.to_parquet(path, row_group_size=ROWS_PER_TABLE)
 
     def fit(self, checkpoint: Path | None, parquet: Path) -> Any:
-        """Return the fitted model."""
+        """Fit the model and return it."""
         kind = QuadratureRidge if self.task == "regression" else QuadratureRidgeClassifier
         model = kind(
             "gaussian",
@@ -102,7 +103,7 @@ class Work:
 def fit_in_child(
     work: Work, checkpoint: Path | None, parquet: Path, out: Path, setup: Callable[[], None] | None
 ) -> None:
-    """Fit, and write the numbers that the model consists of, or the traceback of an error."""
+    """Fit a model and write its numbers, or the traceback of an error, to ``out``."""
     if setup is not None:
         setup()
     try:
@@ -112,17 +113,17 @@ def fit_in_child(
         answer: dict[str, Any] = {"model": [np.asarray(found).tolist() for found in numbers]}
     except Exception:
         answer = {"error": traceback.format_exc().rstrip()}
-    # JSON has as many digits as tell numbers apart.
+    # JSON stores floats with enough digits to distinguish any two.
     out.write_text(json.dumps(answer))
 
 
 class Kills(Scenario):
-    """Kill fits that have a checkpoint, at any moment, until they get to their end.
+    """Kill fits with a checkpoint at random moments, and resume them until they finish.
 
     Parameters
     ----------
     setup : callable, default=None
-        Called in each child before it fits; a test can break something there.
+        Called in each child before the fit. A test can use it to break something.
     """
 
     name = "kills"
@@ -149,13 +150,13 @@ class Kills(Scenario):
             if found is not None and kill:
                 trial.count("fit faster than its kill")
             if found is not None and found != wanted:
-                trial.report(f"{work} gave another model after kills than without")
+                trial.report(f"{work} gave a different model after kills")
         left = sorted(path.name for path in folder.iterdir())
         if left:
             trial.report(f"{work} left {left} behind")
 
     def work(self, trial: Trial) -> Work:
-        """Return what to fit."""
+        """Return a random fit."""
         possible = [kind for kind in KINDS if kind[0] != "parquet" or find_spec("pyarrow")]
         source, solver, task = possible[trial.number % len(possible)]
         alphas = [0.1]
@@ -174,7 +175,7 @@ class Kills(Scenario):
     def outcome(
         self, trial: Trial, work: Work, checkpoint: Path | None, parquet: Path, *, kill: bool
     ) -> Any:
-        """Run a fit in a child, and return the model; None if it was killed or has failed."""
+        """Run a fit in a child. Return the model, or None if the fit was killed or failed."""
         out = trial.folder / "out.json"
         out.unlink(missing_ok=True)
         child = processes.start(fit_in_child, work, checkpoint, parquet, out, self.setup)
@@ -200,7 +201,7 @@ class Kills(Scenario):
         return answer["model"]
 
     def wait_for_moment(self, trial: Trial, checkpoint: Path, child: Any) -> None:
-        """Wait for some checkpoints or for a draft of one, and a random time more."""
+        """Wait for some checkpoints, or for a partly written one, then for a random time."""
         n_files = int(trial.rng.integers(0, 8))
         during_write = bool(trial.rng.integers(2))
         delay = float(trial.rng.exponential(0.002))
@@ -220,7 +221,7 @@ class Kills(Scenario):
 
 
 def _version(path: Path) -> tuple[int, int] | None:
-    """Return numbers that change when a file is replaced, or None if there is no file."""
+    """Return numbers that change when a file is replaced, or None if it does not exist."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Worker processes of joblib, each of them with native threads."""
+"""Run native threads in the worker processes of joblib."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ JOBS = 2
 
 
 def fit_and_use(model: Any, X: Array, y: Array) -> list[Array]:
-    """Return what a worker computes: features, predictions and coefficients."""
+    """Fit a model and return its features, predictions and coefficients."""
     model = model.fit(X, y)
     return [model.features_.transform(X), model.predict(X), model.coef_]
 
 
 class Loky(Scenario):
-    """Fit in processes of joblib with several native threads each, and compare with one process."""
+    """Compare fits in joblib workers with several native threads with fits in one process."""
 
     name = "loky"
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """End the workers after the last trial: they would wait for more work."""
+        """Shut the workers down after the last trial, since they would wait for more work."""
         try:
             yield
         finally:
@@ -42,7 +42,7 @@ class Loky(Scenario):
 
     def run(self, trial: Trial) -> None:
         kinds = (self.parallel, self.grid_search)
-        # Products of BLAS depend on how many threads it has; those of the core do not.
+        # Results of BLAS depend on its number of threads. Those of the native core do not.
         with (
             threadpool_limits(1, user_api="blas"),
             parallel_config("loky", inner_max_num_threads=1),
@@ -50,7 +50,7 @@ class Loky(Scenario):
             kinds[trial.number % len(kinds)](trial)
 
     def parallel(self, trial: Trial) -> None:
-        """Compare whole models from workers with those of this process."""
+        """Compare models fitted in workers with those fitted in this process."""
         tasks = []
         for seed in range(int(trial.rng.integers(2, 6))):
             X, y, model = self.task(trial, seed)
@@ -62,10 +62,10 @@ class Loky(Scenario):
         for (model, X, y), results in zip(tasks, given, strict=True):
             wanted = fit_and_use(model.set_params(n_jobs=1), X, y)
             if not all(map(np.array_equal, results, wanted)):
-                trial.report(f"a worker gave other numbers than one process: {model}")
+                trial.report(f"a worker and a single process gave different numbers: {model}")
 
     def grid_search(self, trial: Trial) -> None:
-        """Compare the scores of a grid search."""
+        """Compare the scores of a grid search in workers with those in one process."""
         X, y, model = self.task(trial, 0)
         grid = {"alpha": [0.01, 0.1, 1.0], "n_components": [20, 50]}
         model.set_params(n_jobs=2)
@@ -73,13 +73,14 @@ class Loky(Scenario):
         trial.count("fit in a worker", 18)
         given, wanted = (search.cv_results_["mean_test_score"] for search in searches)
         if not np.array_equal(given, wanted):
-            trial.report(f"a grid search gave other scores in workers: {model}, {given - wanted}")
+            difference = given - wanted
+            trial.report(f"a grid search in workers gave different scores: {model}, {difference}")
         given, wanted = (search.predict(X) for search in searches)
         if not np.array_equal(given, wanted):
-            trial.report(f"a grid search gave another model in workers: {model}")
+            trial.report(f"a grid search in workers gave a different model: {model}")
 
     def task(self, trial: Trial, seed: int) -> tuple[Array, Array, Any]:
-        """Return rows, targets and a model that is not fitted."""
+        """Return rows, targets and an unfitted model."""
         d = int(trial.rng.integers(2, 40))
         X = trial.rng.standard_normal((int(trial.rng.integers(100, 2000)), d))
         X = X.astype(trial.choose([np.float32, np.float64]))

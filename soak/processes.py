@@ -1,4 +1,4 @@
-"""Child processes that may be killed, crash or hang without harm to the trial that runs them."""
+"""Run child processes that may be killed, crash or hang without ending the trial."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import IO, Any
 
-# Imported once by the server from which children are forked, which takes seconds.
+# The fork server imports these once, since the imports take seconds.
 PRELOADED = [
     "quadfeat",
     "quadfeat.apps.cli",
@@ -23,19 +23,19 @@ PRELOADED = [
     "pyarrow.dataset",
 ]
 
-# Seconds after which a child is stuck: far more than any of them takes on a loaded machine.
+# A child counts as stuck after this many seconds, far more than any needs on a loaded machine.
 PATIENCE = 300.0
 
 
 def missing() -> str | None:
-    """Return the reason why children cannot be forked and killed here, or None."""
+    """Return why children cannot be forked and killed on this system, or None if they can."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
-        return f"{sys.platform} has no fork and no SIGKILL"
+        return f"{sys.platform} has neither fork nor SIGKILL"
     return None
 
 
 def start(target: Callable[..., None], *arguments: Any) -> BaseProcess:
-    """Start a child that is forked from a process without threads."""
+    """Start a child, forked from a process without threads."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     child = context.Process(target=target, args=arguments, daemon=True)
@@ -55,31 +55,34 @@ def ending_of(child: BaseProcess) -> str:
 def keep_stacks(file: IO[str]) -> None:
     """Write the stacks of all threads to a file when this process crashes or gets SIGUSR1.
 
-    ``faulthandler.dump_traceback_later`` would need a thread, which forks do not copy.
+    ``faulthandler.dump_traceback_later`` would need a thread, which does not survive a fork.
     """
     faulthandler.enable(file)
     faulthandler.register(signal.SIGUSR1, file)
 
 
 def forget_stacks() -> None:
-    """End this, before the file is closed."""
+    """Undo :func:`keep_stacks`. Call it before closing the file."""
     faulthandler.unregister(signal.SIGUSR1)
     faulthandler.disable()
 
 
 def end_stuck(pid: int) -> None:
-    """Let a stuck process write its stacks, and kill it."""
+    """Make a stuck process write its stacks, then kill it."""
     os.kill(pid, signal.SIGUSR1)
     time.sleep(1.0)
     os.kill(pid, signal.SIGKILL)
 
 
 class Failed(Exception):
-    """A call in a child that did not return."""
+    """A call in a child process did not return."""
 
 
 def call(function: Callable[..., Any], *arguments: Any, patience: float = PATIENCE) -> Any:
-    """Return the result of a call in a child, or raise Failed if it crashes, raises or hangs."""
+    """Return the result of a call in a child.
+
+    Raise :class:`Failed` if the call crashes, hangs or raises an error.
+    """
     context = multiprocessing.get_context("forkserver")
     receiver, sender = context.Pipe(duplex=False)
     handle, stacks = tempfile.mkstemp(prefix="soak-stacks-")

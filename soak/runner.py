@@ -1,4 +1,4 @@
-"""Run trials of scenarios, and keep a log of what they tried and found."""
+"""Run trials of scenarios, and log what they tried and found."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-# Findings of one scenario that are printed in full.
+# Number of findings per scenario that are printed in full.
 SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that should not have happened, and the trial in which it did."""
+    """A problem that was found, and the trial that found it."""
 
     trial: int
     what: str
@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass
 class Log:
-    """The trials of one scenario."""
+    """The log of the trials of one scenario."""
 
     scenario: str
     seed: int
@@ -50,11 +50,11 @@ class Trial:
     Attributes
     ----------
     number : int
-        Scenarios go through their kinds of trials in turn, by this number.
+        The number of the trial. Scenarios with several kinds of trials cycle through them.
     rng : numpy.random.Generator
-        Depends on the seed, the scenario and the number of the trial only.
+        A generator that depends only on the seed, the scenario and the number of the trial.
     folder : Path
-        An empty folder, removed after the trial.
+        An empty folder that is removed after the trial.
     """
 
     def __init__(self, number: int, rng: np.random.Generator, folder: Path) -> None:
@@ -66,32 +66,32 @@ class Trial:
         self._lock = threading.Lock()
 
     def count(self, event: str, times: int = 1) -> None:
-        """Count something that was tried. Safe to call from any thread."""
+        """Count an event. This is safe to call from any thread."""
         with self._lock:
             self.events[event] += times
 
     def report(self, what: str) -> None:
-        """Report something that should not have happened. Safe to call from any thread."""
+        """Report a finding. This is safe to call from any thread."""
         with self._lock:
             self.findings.append(what)
 
     def choose(self, choices: Iterable[Any]) -> Any:
-        """Return one of some things."""
+        """Return a random one of the choices."""
         choices = list(choices)
         return choices[int(self.rng.integers(len(choices)))]
 
 
 class Scenario(ABC):
-    """A kind of stress.
+    """Base class of stress scenarios.
 
-    Subclasses have a ``name``, describe themselves in the first line of their docstring, and
-    implement :meth:`run`.
+    A subclass has a ``name`` and implements :meth:`run`. The first line of its docstring is printed
+    as its description.
     """
 
     name: str
 
     def missing(self) -> str | None:
-        """Return the reason why this scenario cannot run here, or None if it can."""
+        """Return why this scenario cannot run on this system, or None if it can."""
         return None
 
     def session(self) -> AbstractContextManager[Any]:
@@ -100,9 +100,9 @@ class Scenario(ABC):
 
     @abstractmethod
     def run(self, trial: Trial) -> None:
-        """Run one trial: count events and report findings.
+        """Run one trial. Count events and report findings.
 
-        An exception that leaves this method is a finding as well.
+        An exception that leaves this method is also a finding.
         """
 
 
@@ -119,9 +119,9 @@ def run(
     before: Callable[[int], None] = lambda number: None,
     after: Callable[[Log], None] = lambda log: None,
 ) -> Log:
-    """Run the trials with these numbers, and return the log.
+    """Run the trials with these numbers and return the log.
 
-    ``before`` is called with the number of each trial, ``after`` with the log so far.
+    Call ``before`` with the number of each trial, and ``after`` with the log so far.
     """
     log = Log(scenario.name, seed, skipped=scenario.missing())
     if log.skipped is not None:
@@ -167,7 +167,7 @@ def table(logs: Iterable[Log]) -> str:
 
 
 def findings(logs: Iterable[Log]) -> str:
-    """Return the findings, and the command that repeats each of them."""
+    """Return the findings as text, each with the command that repeats it."""
     lines = []
     for log in logs:
         for finding in log.findings[:SHOWN]:

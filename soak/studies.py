@@ -1,4 +1,4 @@
-"""Runs of ``quadfeat study`` that are killed and started again."""
+"""Kill runs of ``quadfeat study``, and start them again."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from soak.runner import Scenario, Trial
 METHODS = ("G", "Gort", "ROM", "B", "H")
 KERNELS = ("gaussian", "arccos0", "arccos1")
 
-# Files whose content depends on nothing but the numbers of the study.
+# Files whose content depends only on the numbers of the study.
 TABLES = ("kernel-error.csv",)
 
 
 def study_in_child(arguments: list[str], log: str, setup: Callable[[], None] | None) -> None:
-    """Run the command, with its output in a file."""
+    """Run the command and write its output to a file."""
     from quadfeat.__main__ import main
 
     if setup is not None:
@@ -36,12 +36,12 @@ def study_in_child(arguments: list[str], log: str, setup: Callable[[], None] | N
 
 
 class Studies(Scenario):
-    """Kill a study at any moment until it gets to its end, and compare with one that was not.
+    """Kill a study at random moments, resume it, and compare it with an uninterrupted one.
 
     Parameters
     ----------
     setup : callable, default=None
-        Called in each child before the command; a test can break something there.
+        Called in each child before the command. A test can use it to break something.
     """
 
     name = "study"
@@ -67,7 +67,7 @@ class Studies(Scenario):
         self.compare(trial, whole, killed, " ".join(arguments))
 
     def command(self, trial: Trial, arguments: list[str], out: Path, *, kill: bool) -> None:
-        """Run the command to its end, or kill it when it has finished some cells."""
+        """Run the command to its end, or kill it after it has finished some cells."""
         log = trial.folder / "log.txt"
         child = processes.start(
             study_in_child, [*arguments, "--out", str(out)], str(log), self.setup
@@ -100,7 +100,7 @@ class Studies(Scenario):
         ]
         if names[0] != names[1]:
             different = sorted(names[0] ^ names[1])
-            trial.report(f"after kills, {command} has other files than without: {different}")
+            trial.report(f"after kills, the files of {command} differ: {different}")
         for name in sorted(names[0] & names[1]):
             path = killed / name
             if path.suffix == ".json":
@@ -110,8 +110,8 @@ class Studies(Scenario):
                     trial.report(f"after kills, {name} is damaged: {error}")
                     continue
                 if "rows" in content and content != json.loads((whole / name).read_text()):
-                    trial.report(f"after kills, {name} has other rows than without")
+                    trial.report(f"after kills, {name} has different rows")
             elif path.stat().st_size == 0:
                 trial.report(f"after kills, {name} is empty")
             elif name in TABLES and path.read_bytes() != (whole / name).read_bytes():
-                trial.report(f"after kills, {name} has other numbers than without")
+                trial.report(f"after kills, {name} has different numbers")

@@ -1,4 +1,4 @@
-"""Threads that change one model while others use it."""
+"""Change a model in some threads while others use it."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from soak.runner import Scenario, Trial
 
 Array = NDArray[Any]
 
-# Seconds after which threads are stuck: far more than any trial takes on a loaded machine.
+# Threads count as stuck after this many seconds, far more than any trial needs on a loaded machine.
 PATIENCE = 120.0
 
 N_COLUMNS = 3
 ROWS = 40
 
-# Predictions are computed from sums in different orders.
+# Relative tolerance of predictions, which depend on the order of sums.
 CLOSE = 1e-7
-# The temperature of probabilities comes from a search.
+# Tolerance of probabilities, whose temperature comes from a numerical search.
 CLOSE_PROBABILITIES = 1e-4
 
-# What a call may raise if it cannot be carried out beside others. Other errors are findings.
-REFUSALS = (ValueError, RuntimeError)
+# Errors that a call may raise if another thread has changed the model. Others are findings.
+REJECTIONS = (ValueError, RuntimeError)
 
 Use = Callable[[Any], Array]
 
 
 class Crowd:
-    """Threads that start together, and a report of those that fail or get stuck."""
+    """Run threads that start together, and report those that fail or hang."""
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
@@ -55,7 +55,7 @@ class Crowd:
         self._workers.append(self._thread(call))
 
     def watch(self, call: Callable[[], None]) -> None:
-        """Add a thread that repeats a call for as long as others work."""
+        """Add a thread that repeats a call as long as others work."""
 
         def repeat() -> None:
             while True:
@@ -76,7 +76,7 @@ class Crowd:
         return threading.Thread(target=run, daemon=True)
 
     def run(self) -> bool:
-        """Run all threads, and return whether they have finished."""
+        """Run all threads and return whether they have finished."""
         for thread in (*self._workers, *self._watchers):
             thread.start()
         self._start.set()
@@ -98,7 +98,7 @@ class Crowd:
 
 
 class States:
-    """The states that a model may have, and what each use of it gives in each of them."""
+    """The possible states of a model, and the result of each use in each state."""
 
     def __init__(self, models: list[Any], uses: dict[str, Use]) -> None:
         self._allowed = {
@@ -119,7 +119,7 @@ class States:
 
 
 def uses_of(model: Any, X: Array, folder: Path) -> dict[str, Use]:
-    """Return the ways to use a model from a thread."""
+    """Return the ways to use a model, by name."""
     predict = "decision_function" if hasattr(model, "decision_function") else "predict"
 
     def pickled(model: Any) -> Array:
@@ -149,7 +149,7 @@ def duplicate(model: Any) -> Any:
 
 @contextmanager
 def switching(seconds: float) -> Iterator[None]:
-    """Let Python switch threads this often."""
+    """Set the interval at which Python switches threads within a context."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(seconds)
     try:
@@ -159,7 +159,7 @@ def switching(seconds: float) -> Iterator[None]:
 
 
 def table(rng: np.random.Generator, n_classes: int, scale: float = 1.0) -> tuple[Array, Array]:
-    """Return rows with targets, or with classes if there are any."""
+    """Return rows with targets, or with classes if ``n_classes`` is positive."""
     X = scale * rng.standard_normal((ROWS, N_COLUMNS))
     score = np.sin(2.0 * X[:, 0] / scale) + X[:, 1] / scale
     if n_classes == 0:
@@ -169,9 +169,9 @@ def table(rng: np.random.Generator, n_classes: int, scale: float = 1.0) -> tuple
 
 
 def reachable(rounds: int) -> set[tuple[int, int]]:
-    """Return the sizes that two models may have after each has merged the other so often.
+    """Return the possible sizes of two models after each has merged the other ``rounds`` times.
 
-    Both begin with size 1. A merge reads the other model and then writes its own.
+    Both start with size 1. A merge reads the other model, then writes to its own.
 
     Examples
     --------
@@ -204,7 +204,7 @@ class Threads(Scenario):
             kinds[trial.number % len(kinds)](trial)
 
     def model(self, trial: Trial, n_classes: int, **parameters: Any) -> Any:
-        """Return a model that is not fitted."""
+        """Return an unfitted model."""
         parameters = {"alpha": 1.0, "gram_dtype": "float64", "random_state": 0, **parameters}
         kind = QuadratureRidgeClassifier if n_classes else QuadratureRidge
         return kind(n_jobs=trial.choose([None, 2]), **parameters)
@@ -212,19 +212,19 @@ class Threads(Scenario):
     def watch(
         self, trial: Trial, crowd: Crowd, model: Any, states: States, uses: dict[str, Use]
     ) -> None:
-        """Add threads that use a model and look for results that belong to none of its states."""
+        """Add threads that use a model and report results that match none of its states."""
         for use, call in uses.items():
 
             def look(use: str = use, call: Use = call) -> None:
                 trial.count("uses")
                 if states.find(use, call(model)) is None:
-                    trial.report(f"{use} gave a result that belongs to no state of the model")
+                    trial.report(f"{use} gave a result that matches no state of the model")
 
             for _ in range(int(trial.rng.integers(1, 3))):
                 crowd.watch(look)
 
     def additions(self, trial: Trial) -> None:
-        """Add the same rows over and over: the number of rows tells how many calls counted."""
+        """Add the same rows repeatedly, and check the final number of rows for lost calls."""
         n_classes = trial.choose([0, 2, 3])
         X, y = table(trial.rng, n_classes)
         features = QuadratureFeatures(n_components=24, rule="rff", random_state=0).fit(X)
@@ -236,14 +236,14 @@ class Threads(Scenario):
             models.append(duplicate(models[-1]).partial_fit(X, y))
         uses = uses_of(model, X, trial.folder)
         states = States(models, uses)
-        refused = []
+        rejected = []
 
         def add(merges: bool) -> None:
             for _ in range(per_thread):
                 try:
                     model.merge(other) if merges else model.partial_fit(X, y)
-                except REFUSALS as error:
-                    refused.append(error)
+                except REJECTIONS as error:
+                    rejected.append(error)
 
         crowd = Crowd(trial)
         for _ in range(n_threads):
@@ -253,8 +253,8 @@ class Threads(Scenario):
         self.watch(trial, crowd, model, states, uses)
         if not crowd.run():
             return
-        trial.count("refused additions", len(refused))
-        wanted = (1 + n_threads * per_thread - len(refused)) * ROWS
+        trial.count("rejected additions", len(rejected))
+        wanted = (1 + n_threads * per_thread - len(rejected)) * ROWS
         if n_rows_of(model) != wanted:
             trial.report(
                 f"{n_threads} threads added {wanted - ROWS} rows to a model of {ROWS}, which now "
@@ -263,10 +263,10 @@ class Threads(Scenario):
         for use, call in uses.items():
             state = states.find(use, call(model))
             if state is None or (state + 1) * ROWS != n_rows_of(model):
-                trial.report(f"in the end, {use} does not fit the number of rows")
+                trial.report(f"at the end, {use} does not match the number of rows")
 
     def refits(self, trial: Trial) -> None:
-        """Fit a model to other data, with another map and other outputs, while it is used."""
+        """Fit a model to other data, with another map and other outputs, while threads use it."""
         classification = bool(trial.rng.integers(2))
         first = table(trial.rng, 2 if classification else 0)
         second = table(trial.rng, 3 if classification else 0, scale=3.0)
@@ -286,7 +286,7 @@ class Threads(Scenario):
                 models.append(duplicate(models[-1]).partial_fit(X, y))
         uses = uses_of(model, X, trial.folder)
         if np.ndim(second[1]) == 2:
-            del uses["predict with std"]  # the two have different shapes
+            del uses["predict with std"]  # mean and standard deviation have different shapes
         states = States(models, uses)
 
         def fit() -> None:
@@ -299,8 +299,8 @@ class Threads(Scenario):
                 try:
                     model.partial_fit(X, y)
                     trial.count("partial_fit")
-                except REFUSALS:
-                    trial.count("refused additions")
+                except REJECTIONS:
+                    trial.count("rejected additions")
 
         crowd = Crowd(trial)
         crowd.work(fit)
@@ -310,7 +310,7 @@ class Threads(Scenario):
         crowd.run()
 
     def crossed_merges(self, trial: Trial) -> None:
-        """Merge two models into each other, which must neither hang nor lose rows."""
+        """Merge two models into each other. This must neither hang nor lose rows."""
         X, y = table(trial.rng, 0)
         features = QuadratureFeatures(n_components=24, rule="rff", random_state=0).fit(X)
         one = self.model(trial, 0, features=features).fit(X, y)
@@ -330,4 +330,4 @@ class Threads(Scenario):
             return
         sizes = (n_rows_of(one) // ROWS, n_rows_of(two) // ROWS)
         if sizes not in reachable(rounds):
-            trial.report(f"after {rounds} merges each, two models have {sizes} times their rows")
+            trial.report(f"after {rounds} merges each, two models have {sizes} times ROWS rows")

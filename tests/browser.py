@@ -1,4 +1,4 @@
-"""A report as its reader sees it: in Chromium, on a wide bright screen and on a narrow dark one."""
+"""Open reports in Chromium, on a wide light screen and on a narrow dark one."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ CHROMIUMS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-
 
 
 def pages(report):
-    """Yield the open page on each screen; then it must not have complained or be too wide."""
+    """Yield the open page on each screen. Afterwards, check its console and its width."""
     chromium = next((path for path in map(Path, CHROMIUMS) if path.exists()), None)
     if chromium is None:
-        pytest.skip("there is no Chromium here")
+        pytest.skip("Chromium is not installed")
     api = pytest.importorskip("playwright.sync_api")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -26,14 +26,14 @@ def pages(report):
             page.on("pageerror", lambda error, to=complaints: to.append(str(error)))
             page.goto(report.as_uri())
             yield page
-            # Only figures and tables, which scroll by themselves, may be wider than the page.
+            # Only figures and tables may be wider than the page, since they scroll on their own.
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert complaints == []
         browser.close()
 
 
 def assert_needs_no_network(report):
-    """Check that a page loads nothing from elsewhere."""
+    """Check that a page loads nothing over the network."""
     text = report.read_text()
     for outside in ("src='http", 'src="http', "href='http", "@import", "url(http"):
         assert outside not in text

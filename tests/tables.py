@@ -11,21 +11,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
+# With few features, the search for a kernel takes a second instead of three.
+FAST = {"n_components": 64}
 
-def command(*arguments):
-    """Run ``quadfeat compare`` in this process, which spares the imports of a new one."""
+
+def command(*arguments, settings=FAST):
+    """Run ``quadfeat compare`` in this process, which is faster than starting a new one."""
     from quadfeat.__main__ import main
-    from quadfeat.apps.compare import machines
+    from quadfeat.apps.compare import fitting
     from quadfeat.apps.reporting import terminal
 
     words = ["quadfeat", "compare", *map(str, arguments)]
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch.object(sys, "argv", words),
-        # With few features, the search for a kernel takes a second instead of three.
-        mock.patch.dict(machines.MODEL_SETTINGS, {"n_components": 64}),
-        # The console reads COLUMNS when it is imported, which another test may have done.
-        mock.patch.object(terminal.console, "_width", 160),
+        mock.patch.dict(fitting.MODEL_SETTINGS, settings),
+        # The console reads COLUMNS when it is imported, perhaps by another test.
+        mock.patch.object(terminal.console, "_width", 80),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
@@ -37,7 +39,7 @@ def command(*arguments):
 
 
 def run_script(folder, script):
-    """Return what a script defines, run in a folder, and what it prints."""
+    """Run a script in a folder; return its variables and its output."""
     out, scope, before = io.StringIO(), {"__name__": "__main__"}, os.getcwd()
     os.chdir(folder)
     try:
@@ -49,7 +51,7 @@ def run_script(folder, script):
 
 
 def people(n=240, seed=0):
-    """A table with every kind of column, in which the target follows two of them."""
+    """Return a table with every kind of column. Its target depends on two of them."""
     rng = np.random.default_rng(seed)
     age, city = rng.uniform(20, 80, n).round(1), rng.choice(["Bern", "Basel", "Genf"], n)
     frame = pd.DataFrame(

@@ -1,4 +1,4 @@
-"""The estimate of a map's error: exact where it can be, and as sure as it says."""
+"""Test error estimates of maps: exact over all pairs, otherwise with intervals that hold."""
 
 import tracemalloc
 
@@ -20,7 +20,7 @@ def true_errors(features, rows):
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "matern12", "laplacian", "arccos1"])
-def test_exact_where_all_pairs_are_looked_at(kernel):
+def test_error_is_exact_over_all_pairs(kernel):
     features = QuadratureFeatures(kernel, n_components=33, random_state=0).fit(X)
     errors, exact = true_errors(features, X[:40])
     frobenius = features.kernel_error(X[:40])
@@ -43,8 +43,8 @@ def test_exact_where_all_pairs_are_looked_at(kernel):
     ],
     ids=repr,
 )
-def test_the_interval_covers_the_true_error_as_often_as_it_says(kernel, norm):
-    # An odd number of columns, so that the diagonal has an error, too.
+def test_interval_has_the_stated_coverage(kernel, norm):
+    # With an odd number of columns, the diagonal has an error too.
     features = QuadratureFeatures(kernel, rule="rff", n_components=17, random_state=0).fit(X)
     errors, exact = true_errors(features, X)
     truth = np.sqrt(np.mean(errors**2))
@@ -57,7 +57,7 @@ def test_the_interval_covers_the_true_error_as_often_as_it_says(kernel, norm):
     assert 0.925 <= covered / 2000 <= 0.975
 
 
-def test_the_largest_error_bounds_the_quantile_that_it_says():
+def test_largest_error_bounds_the_stated_quantile():
     features = QuadratureFeatures(n_components=32, rule="rff", random_state=0).fit(X)
     errors, _ = true_errors(features, X)
     off_diagonal = np.abs(errors[~np.eye(len(X), dtype=bool)])
@@ -65,10 +65,10 @@ def test_the_largest_error_bounds_the_quantile_that_it_says():
     for seed in range(200):
         found = features.kernel_error(X, norm="max", n_pairs=2000, random_state=seed)
         held += np.mean(off_diagonal <= found.value) >= found.quantile
-    assert held >= 180  # 95 % of 200, less three standard deviations
+    assert held >= 180  # 95 % of 200, minus three standard deviations
 
 
-def test_pairs_are_the_kernel_row_by_row():
+def test_pairs_give_the_kernel_row_by_row():
     left, right = X[:30], X[30:60]
     for kernel in (
         Gaussian(0.001),
@@ -92,7 +92,7 @@ def test_sparse_and_dense_agree():
     )
 
 
-def test_the_error_at_fit_is_that_of_the_map():
+def test_error_at_fit_is_that_of_the_map():
     features = QuadratureFeatures(n_components=64, random_state=0).fit(X)
     errors, exact = true_errors(features, X)
     truth = np.linalg.norm(errors) / np.linalg.norm(exact)
@@ -109,17 +109,17 @@ def test_degenerate_data():
     assert nothing.kernel_error(zeros).value == 0.0
 
 
-def test_all_pairs_of_wide_rows_take_little_memory():
+def test_all_pairs_of_wide_rows_need_little_memory():
     rows = np.random.default_rng(0).standard_normal((300, 1000))
     features = QuadratureFeatures(n_components=8, rule="rff", random_state=0).fit(rows)
     tracemalloc.start()
     features.kernel_error(rows)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 20 * rows.nbytes  # the rows of all pairs would be 300 times as much
+    assert peak < 20 * rows.nbytes  # storing the rows of all pairs would take 300 times as much
 
 
-def test_few_pairs_and_values_far_out_of_range():
+def test_few_pairs_and_extreme_values():
     features = QuadratureFeatures("arccos1", n_components=8, random_state=0).fit(X)
     few = features.kernel_error(X, n_pairs=10, random_state=0)
     assert 0 < few.low < few.high

@@ -1,4 +1,4 @@
-"""The accuracy benchmark: splits, scores, the cache and the verdicts on targets."""
+"""Test the accuracy benchmark: splits, scores, the cache and the verdicts on targets."""
 
 import dataclasses
 import importlib
@@ -27,7 +27,7 @@ def is_benchmark(module):
 def contest(monkeypatch):
     """Return a function that imports a module of the benchmark.
 
-    The benchmark and the tests have modules of the same name. Each finds its own one afterwards.
+    The benchmark and the tests have modules of the same name. Afterwards each imports its own.
     """
     others = {name: sys.modules.pop(name) for name in list(sys.modules) if is_benchmark(name)}
     monkeypatch.syspath_prepend(str(BENCHMARKS))
@@ -40,7 +40,7 @@ def contest(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Make a folder with small tables of the names that the benchmark knows."""
+    """Return a folder with small tables under the names that the benchmark knows."""
     X, y = make_friedman1(400, noise=0.5, random_state=0)
     X = X.astype(np.float32)
     test = np.arange(400) % 4 == 0
@@ -115,7 +115,7 @@ def test_scores_of_distributions_agree_with_scipy(contest):
     y = rng.normal(mean, deviation)
     likelihood = -stats.norm(mean, deviation).logpdf(y).mean()
     assert scores.of_distribution(y, mean, deviation, 1.0)["nll"] == pytest.approx(likelihood)
-    # A density in other units has another height.
+    # A density changes with the units of its argument.
     scaled = scores.of_distribution(7 * y, 7 * mean, 7 * deviation, 7.0)["nll"]
     assert scaled == pytest.approx(likelihood)
     reach = stats.norm.ppf(0.95) * deviation
@@ -134,7 +134,7 @@ def test_prior_is_the_log_loss_of_a_dummy(contest):
     assert scores.of_classifier(dummy, y, y)["log_loss"] == pytest.approx(expected)
 
 
-def test_cache_keeps_the_last_result_and_drops_a_torn_line(contest, tmp_path):
+def test_cache_keeps_the_last_result_and_drops_an_incomplete_line(contest, tmp_path):
     trials = contest("contest.trials")
     path = tmp_path / "build" / "accuracy.jsonl"
     cache, trial = trials.Cache(path), trials.Trial("bike", "boosting")

@@ -1,4 +1,4 @@
-"""The choice of alpha: safe where rows have extreme leverage, for all criteria and sources."""
+"""Test the choice of alpha: robust to rows of extreme leverage, for all criteria and sources."""
 
 import pickle
 import warnings
@@ -14,7 +14,7 @@ from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows
 from quadfeat.kernels import Gaussian
 from quadfeat.solvers import Numbers, Penalty, Problem, normal, paths, validated
-from quadfeat.solvers.curves import MOST, LeftOutCurve
+from quadfeat.solvers.curves import LARGEST_SQUARE, LeftOutCurve
 from quadfeat.solvers.dual import decomposed
 from quadfeat.solvers.moments import Moments, probe
 from quadfeat.solvers.ridge import AlphaPath, RidgeProblem
@@ -31,7 +31,7 @@ def smooth(n_rows, seed=0, noise=0.3):
 
 
 def isolated(n_rows=3000, n_far=12, seed=0):
-    """Return rows of which a few lie far from all others and have other targets."""
+    """Return rows and targets. A few rows lie far from the others and have different targets."""
     rng = np.random.default_rng(seed)
     X, y = smooth(n_rows, seed, noise=0.02)
     X[:n_far] = rng.uniform(-60, 60, (n_far, 2))
@@ -63,12 +63,12 @@ def curve_of(squares, weights=None):
 
 
 def large(n_alphas):
-    """Return alphas that are far above 1, which is special."""
+    """Return alphas far above 1, since 1 is a special case."""
     return np.geomspace(10.0, 1e6, n_alphas)
 
 
 class TestCurve:
-    def test_allowed_by_the_definition(self):
+    def test_allowed_alphas_follow_the_definition(self):
         rng = np.random.default_rng(0)
         for n_alphas in (7, 300):
             squares = rng.chisquare(1, (200, 1)) + np.cumsum(
@@ -78,10 +78,10 @@ class TestCurve:
             means = squares.mean(axis=0)
             assert_allclose(found.means, means, rtol=1e-12)
             if n_alphas > 128:
-                continue  # products are of some alphas only
+                continue  # products exist for some alphas only
             best = means.argmin()
             near = means <= 1.02 * means[best]
-            limited = np.minimum(squares, MOST)
+            limited = np.minimum(squares, LARGEST_SQUARE)
             deviation = (limited - limited[:, [best]]).std(axis=0) / np.sqrt(200)
             tied = near & (means - means[best] <= deviation)
             lowest = np.flatnonzero(tied).max()
@@ -104,7 +104,7 @@ class TestCurve:
         assert curve_of(squares).allowed(large(3)).tolist() == [False, False, True]
         assert curve_of(np.full((3, 2), np.inf)).allowed(large(2)).all()
 
-    def test_a_clear_minimum_is_taken(self):
+    def test_a_clear_minimum_is_chosen(self):
         rng = np.random.default_rng(0)
         squares = rng.chisquare(1, (500, 1)) * np.array([1.5, 1.0, 1.5])
         assert curve_of(squares).allowed(large(3)).tolist() == [False, True, False]
@@ -113,14 +113,14 @@ class TestCurve:
         ("means", "chosen"),
         [
             ([0.5, 0.7, 1.0, 1.2], 0),  # clearly better than 1
-            ([0.5, 2.0, 1.0, 1.2], 2),  # but not if alphas between them are worse
-            ([0.5, 0.8, 0.7, 1.0], 2),  # nor if errors rise on the way
-            ([0.99, 0.995, 1.0, 1.2], 2),  # nor if it may be chance
+            ([0.5, 2.0, 1.0, 1.2], 2),  # not if alphas in between are worse
+            ([0.5, 0.8, 0.7, 1.0], 2),  # not if errors rise in between
+            ([0.99, 0.995, 1.0, 1.2], 2),  # not if it may be chance
             ([1.5, 1.2, 1.0, 0.6], 3),
-            ([1.5, 1.2, 1.0, 0.99], 2),  # that may be chance, too
+            ([1.5, 1.2, 1.0, 0.99], 2),  # this may be chance too
         ],
     )
-    def test_one_is_taken_unless_another_is_clearly_better(self, means, chosen):
+    def test_alpha_1_is_chosen_unless_another_is_clearly_better(self, means, chosen):
         rng = np.random.default_rng(0)
         squares = np.array(means) + 0.5 * rng.standard_normal((100, 4)) ** 2
         squares += np.array(means) - squares.mean(axis=0)  # exactly these means
@@ -128,8 +128,8 @@ class TestCurve:
         allowed = curve_of(squares).allowed(np.array(alphas))
         assert np.flatnonzero(allowed)[0] == chosen
 
-    def test_infinite_errors_are_in_the_way(self):
-        """At an alpha where most rows determine their own predictions, errors are not small."""
+    def test_infinite_errors_block_smaller_alphas(self):
+        """Reject alphas at which most rows determine their own predictions."""
         rng = np.random.default_rng(0)
         squares = np.array([0.1, 0.5, 1.0, 1.2]) * rng.chisquare(1, (100, 1))
         squares[:60, 1] = np.inf
@@ -149,8 +149,8 @@ class TestPrecision:
         assert not paths.is_flat_at_start(path_with([np.inf, 1.0, 1.1, 1.2, 1.3, 1.4]))
         assert not paths.is_flat_at_start(AlphaPath(*np.ones((3, 4))))
 
-    def test_products_are_summed_again_only_if_a_smaller_alpha_helps(self):
-        """Without noise, errors fall with alpha as long as products are precise."""
+    def test_products_are_recomputed_only_if_a_smaller_alpha_helps(self):
+        """Without noise, errors decrease with alpha as long as products are precise."""
         assert ridge().fit(*smooth(3000, noise=0.0)).gram_dtype_ == "float64"
         flat = ridge().fit(*smooth(12000, noise=0.1))
         assert flat.alpha_ == flat.path_.alphas[0]
@@ -158,14 +158,14 @@ class TestPrecision:
 
 
 class TestCopies:
-    def test_all_rows_choose_if_few_have_copies(self):
+    def test_all_rows_are_used_if_few_have_copies(self):
         X, y = smooth(6000)
         model = ridge().fit(X, y)
         some = ridge().fit(np.concatenate([X, X[:200]]), np.concatenate([y, y[:200]]))
         assert some.alpha_ == model.alpha_
 
-    def test_a_choice_that_copies_mislead_is_not_confirmed(self):
-        """With equal targets, copies tell the target of a row that is left out alone."""
+    def test_a_choice_misled_by_copies_is_rejected(self):
+        """Copies with equal targets leak the target of a row that is left out alone."""
         X, y = smooth(3000, noise=1.0)
         X, y = np.concatenate([X, X[:290]]), np.concatenate([y, y[:290]])
         model = ridge().fit(X, y)
@@ -180,7 +180,7 @@ class TestCopies:
 
 
 class TestSampledRows:
-    """Of very many rows, a sample is left out to choose alpha."""
+    """For large tables, leave out a sample of the rows to choose alpha."""
 
     @pytest.fixture(autouse=True)
     def few(self, monkeypatch):
@@ -196,16 +196,16 @@ class TestSampledRows:
             assert_allclose(one.path_.loo, model.path_.loo, rtol=1e-4)
             assert one.alpha_ == model.alpha_
 
-    def test_the_sample_stands_for_all_rows(self, monkeypatch):
+    def test_the_sample_represents_all_rows(self, monkeypatch):
         X, y = smooth(4000)
         model = ridge("loo", alphas=ALPHAS).fit(X, y)
         monkeypatch.setattr(normal, "MOST_LEFT_OUT", 10**6)
         whole = ridge("loo", alphas=ALPHAS).fit(X, y)
-        # About 1000 of 4000 rows: four standard errors of their mean are 18 %.
+        # With about 1000 of 4000 rows, four standard errors of the mean are 18 %.
         assert_allclose(model.path_.loo, whole.path_.loo, rtol=0.18)
         assert not np.array_equal(model.path_.loo, whole.path_.loo)
 
-    def test_losses_are_those_of_all_rows(self):
+    def test_losses_use_all_rows(self):
         X, y = smooth(4000)
         rows = ArrayRows(Block(X, y, None))
         problem = Problem(FEATURES.map_, Numbers(), Penalty.of("loo", None), True)
@@ -216,7 +216,7 @@ class TestSampledRows:
         assert found.loss.mean == pytest.approx(fixed.loss.mean, rel=1e-6)
 
     def test_copies_of_few_rows_are_all_left_out(self):
-        """Of two distinct rows, a sample by content may be neither."""
+        """With two distinct rows, a sample by content may be empty."""
         X = np.tile([[0.0, 0.0], [1.0, 1.0]], (1000, 1))
         y = np.tile([0.0, 1.0], 1000) + 0.1 * np.random.default_rng(0).standard_normal(2000)
         model = ridge().fit(X, y)
@@ -241,7 +241,7 @@ class TestSafety:
         assert at <= 1.025 * of_one
 
     def test_a_misled_criterion_warns(self):
-        X, y = isolated(n_far=40)  # with fewer rows, it could be chance
+        X, y = isolated(n_far=40)  # fewer rows could be chance
         with pytest.warns(UserWarning, match=r"alpha='gcv' alone.*leverage.*Scale or clip"):
             model = ridge("gcv", gram_dtype="float64").fit(X, y)
         path = model.path_
@@ -250,7 +250,7 @@ class TestSafety:
         assert model.alpha_ > path.alphas[own]
 
     @pytest.mark.parametrize("alpha", ["auto", "gcv", "evidence"])
-    def test_copies_do_not_tell_the_targets_of_rows(self, alpha):
+    def test_copies_do_not_leak_targets(self, alpha):
         X, y = smooth(150, noise=1.0)
         X_test, y_test = smooth(2000, seed=1, noise=1.0)
         once = ridge(alpha).fit(X, y)
@@ -275,7 +275,7 @@ class TestSafety:
 
 
 class TestAuto:
-    def test_a_table_is_left_out_row_by_row(self):
+    def test_a_table_uses_leave_one_out(self):
         X, y = smooth(400)
         auto, loo = ridge("auto").fit(X, y), ridge("loo").fit(X, y)
         assert auto.alpha_ == loo.alpha_
@@ -295,18 +295,18 @@ class TestAuto:
         assert added.alpha_ == pytest.approx(once.alpha_, rel=0.03)
         parts = [ridge("auto").fit(X[i::2], y[i::2]) for i in range(2)]
         assert parts[0].merge(parts[1]).alpha_ == pytest.approx(once.alpha_, rel=0.03)
-        # Evidence and leave-one-out errors agree for a model that is right.
+        # Evidence and leave-one-out errors agree if the model is correct.
         assert 0.05 < once.alpha_ / table.alpha_ < 20
         assert_allclose(once.predict(X), table.predict(X), atol=0.1)
 
-    def test_a_model_that_is_not_solved_yet_is_pickled(self):
+    def test_an_unsolved_model_can_be_pickled(self):
         X, y = isolated()
         model = ridge("auto", gram_dtype="float64").partial_fit(X, y)
         loaded = pickle.loads(pickle.dumps(model))
         assert loaded.alpha_ == model.alpha_
         assert_allclose(loaded.path_.loo, model.path_.loo)
 
-    def test_many_columns_take_conjugate_gradients(self, monkeypatch):
+    def test_many_columns_use_conjugate_gradients(self, monkeypatch):
         monkeypatch.setattr("quadfeat.models.parameters.NORMAL_UP_TO", 64)
         X, y = smooth(400, noise=2.0)
         model = ridge("auto").fit(X, y)
@@ -337,14 +337,14 @@ class TestAuto:
             lazy = (da.from_array(one, 400) for one in (X, targets, weights))
             assert model.fit(*lazy).alpha_ == found
 
-    def test_a_solver_that_cannot_choose_says_so(self):
+    def test_a_solver_that_cannot_choose_raises(self):
         X, y = smooth(30)
-        with pytest.raises(ValueError, match=r"alpha='gcv' cannot be chosen.*'cg'.*'auto'"):
+        with pytest.raises(ValueError, match=r"'cg' does not support alpha='gcv'.*'auto'"):
             ridge("gcv", solver="cg").fit(X, y)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_the_dual_is_the_primal(intercept):
+def test_dual_and_primal_solutions_agree(intercept):
     rng = np.random.default_rng(0)
     Z, Y = rng.standard_normal((40, 9)) + 0.5, rng.standard_normal((40, 2))
     weights = rng.uniform(0.2, 3.0, 40)
@@ -354,19 +354,19 @@ def test_the_dual_is_the_primal(intercept):
         np.asfortranarray(np.triu(products)), np.zeros(2), 40, products[:9, :9] @ probe(9)
     )
     primal = Spectral.of(RidgeProblem(moments, intercept).equations())
-    dual, turned = decomposed(Z @ Z.T, Y, weights, 9, intercept=intercept)
+    dual, projected = decomposed(Z @ Z.T, Y, weights, 9, intercept=intercept)
     assert_allclose(dual.values, primal.values, rtol=1e-9)
     ours, theirs = dual.path(ALPHAS), primal.path(ALPHAS)
     assert_allclose(ours.gcv, theirs.gcv, rtol=1e-9)
     assert_allclose(ours.log_evidence, theirs.log_evidence, rtol=1e-9)
     for amounts in (None, weights):
-        one = dual.left_out_of_turned(ALPHAS, turned, Y, weights, amounts)
+        one = dual.left_out_of_projected(ALPHAS, projected, Y, weights, amounts)
         other = primal.left_out(ALPHAS, Z, Y, weights, amounts)
         assert_allclose(one.means, other.means, rtol=1e-8)
 
 
 @pytest.mark.parametrize("rows", [smooth, isolated])
-def test_factors_find_what_eigenvalues_do(rows, monkeypatch):
+def test_factors_and_eigenvalues_agree(rows, monkeypatch):
     X, y = rows(2500)
     by_values = quietly(ridge("evidence", gram_dtype="float64"), stream(X, y))
     monkeypatch.setattr(paths, "FACTORED_FROM", 64)

@@ -1,4 +1,4 @@
-"""Arrays of other libraries in, arrays of the same library out, where scikit-learn does so."""
+"""Test array API dispatch: outputs are arrays of the same library as the inputs."""
 
 import importlib.util
 import inspect
@@ -32,10 +32,10 @@ FEATURES = QuadratureFeatures(rule="sr33", n_components=21, random_state=0).fit(
 
 @pytest.fixture
 def enabled(monkeypatch):
-    # scikit-learn asks for it; SciPy, which is imported already, has no part in what is tested.
+    # scikit-learn requires this variable. SciPy is already imported, but the tests do not need it.
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     if importlib.util.find_spec("sklearn.externals.array_api_compat") is None:
-        pytest.importorskip("array_api_compat")  # older versions of scikit-learn do not bring it
+        pytest.importorskip("array_api_compat")  # older versions of scikit-learn do not include it
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def numpy_of(array):
 @pytest.mark.usefixtures("dispatch")
 class TestWithDispatch:
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    def test_features_are_like_their_input(self, xp, dtype):
+    def test_features_have_the_type_of_their_input(self, xp, dtype):
         rows = xp.asarray(NEW, dtype=getattr(xp, dtype))
         Z = FEATURES.transform(rows)
         assert type(Z) is type(rows)
@@ -64,7 +64,7 @@ class TestWithDispatch:
         assert Z.device == rows.device
         assert_array_equal(numpy_of(Z), FEATURES.transform(NEW.astype(dtype)))
 
-    def test_a_fit_to_them_is_that_to_arrays_of_numpy(self, xp):
+    def test_fits_agree_with_those_to_numpy_arrays(self, xp):
         rows, weights = xp.asarray(X), xp.asarray(np.linspace(0.0, 2.0, len(X)))
         options = {"rule": "orf", "n_components": 21, "random_state": 0}
         found = QuadratureFeatures(**options).fit(rows, sample_weight=weights)
@@ -74,7 +74,7 @@ class TestWithDispatch:
         assert type(Z) is type(rows)
         assert_array_equal(numpy_of(Z), QuadratureFeatures(**options).fit_transform(X))
 
-    def test_no_copies_are_made(self, monkeypatch):
+    def test_arrays_are_not_copied(self, monkeypatch):
         torch = pytest.importorskip("torch")
         written = []
         write = QuadratureMap.write
@@ -98,7 +98,7 @@ class TestWithDispatch:
         found = FEATURES.kernel_error(rows, random_state=0)
         assert found == FEATURES.kernel_error(NEW, random_state=0)
 
-    def test_into_an_array_of_numpy(self, xp):
+    def test_transform_into_a_numpy_array(self, xp):
         out = np.empty((30, 21))
         transform_into(FEATURES, xp.asarray(NEW), out)
         assert_array_equal(out, FEATURES.transform(NEW))
@@ -140,7 +140,7 @@ class TestWithDispatch:
         score = model.score(xp.asarray(X), xp.asarray(LABELS))
         assert score == pytest.approx(plain.score(X, LABELS))
 
-    def test_texts_stay_in_arrays_of_numpy(self, xp):
+    def test_string_labels_stay_in_numpy_arrays(self, xp):
         names = np.array(["low", "medium", "high"])[LABELS]
         model = QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=21, random_state=0)
         found = model.fit(xp.asarray(X), names).predict(xp.asarray(NEW))
@@ -175,7 +175,7 @@ class TestWithDispatch:
         found = features.transform(xp.asarray(NEW))
         pd.testing.assert_frame_equal(found, features.transform(NEW))
 
-    def test_other_input_is_as_ever(self):
+    def test_other_input_is_unaffected(self):
         expected = FEATURES.transform(NEW)
         for rows in (NEW, sparse.csr_matrix(NEW), pd.DataFrame(NEW)):
             found = FEATURES.transform(rows)
@@ -188,25 +188,26 @@ class TestWithDispatch:
         turned = xp.asarray(np.asfortranarray(NEW))
         assert_array_equal(numpy_of(FEATURES.transform(turned)), FEATURES.transform(NEW))
 
-    def test_a_gradient_is_refused(self):
+    def test_arrays_that_require_gradients_are_rejected(self):
         torch = pytest.importorskip("torch")
         rows = torch.asarray(NEW).requires_grad_()
-        with pytest.raises(ValueError, match=r"X requires a gradient.*give X\.detach\(\)"):
+        with pytest.raises(ValueError, match=r"X requires a gradient.*pass X\.detach\(\)"):
             FEATURES.transform(rows)
         with pytest.raises(ValueError, match=r"y requires a gradient"):
             QuadratureRidge("gaussian", alpha=1.0).fit(X, torch.asarray(y).requires_grad_())
 
     @pytest.mark.parametrize(("device", "dtype"), [("meta", "float64"), ("cpu", "bfloat16")])
-    def test_what_numpy_cannot_read_is_refused(self, device, dtype):
+    def test_arrays_that_numpy_cannot_read_are_rejected(self, device, dtype):
         torch = pytest.importorskip("torch")
         rows = torch.asarray(NEW).to(device=device, dtype=getattr(torch, dtype))
         with pytest.raises(
-            ValueError, match=f"X is a Tensor of torch.{dtype} on the device {device}.*on the CPU"
+            ValueError,
+            match=f"X is a Tensor with dtype torch.{dtype} on the device {device}.*on the CPU",
         ):
             FEATURES.transform(rows)
 
 
-def test_without_dispatch_results_are_arrays_of_numpy():
+def test_without_dispatch_results_are_numpy_arrays():
     torch = pytest.importorskip("torch")
     rows, targets = torch.asarray(X), torch.asarray(y)
     model = QuadratureRidge("gaussian", alpha=1.0, n_components=21, random_state=0).fit(
@@ -220,7 +221,7 @@ def test_without_dispatch_results_are_arrays_of_numpy():
     assert_array_equal(FEATURES.transform(rows), FEATURES.transform(X))
 
 
-def test_methods_look_as_they_were_written():
+def test_wrapped_methods_keep_their_signatures():
     assert list(inspect.signature(QuadratureRidge.predict).parameters) == [
         "self",
         "X",
@@ -242,12 +243,12 @@ def test_methods_look_as_they_were_written():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.usefixtures("enabled")
 def test_the_checks_of_scikit_learn(namespace, estimator, dtype):
-    from sklearn.utils import estimator_checks  # of which some look at the environment
+    from sklearn.utils import estimator_checks  # some of its checks read the environment
 
     pytest.importorskip(namespace)
     source = inspect.getsource(estimator_checks)
     if isinstance(estimator, QuadratureRidgeClassifier) and 'key != "classes_"' not in source:
-        pytest.skip("this version of scikit-learn wants classes_ to be of the library of y")
+        pytest.skip("this version of scikit-learn expects classes_ to have the array type of y")
     estimator_checks.check_array_api_input_and_values(
         type(estimator).__name__, estimator, namespace, dtype_name=dtype
     )

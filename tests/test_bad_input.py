@@ -1,4 +1,4 @@
-"""Bad and borderline input: the right answer, or an error that names what is wrong."""
+"""Test bad and borderline input: it gives the correct result or an error that names the problem."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_one_column(rule, kernel):
     line = np.linspace(-1, 1, 9)[:, None]
     features = QuadratureFeatures(kernel, rule=rule, n_components=4001, random_state=0).fit(line)
     estimate = features.approximate_kernel(line)
-    if rule in ("rom", "sorf"):  # one Hadamard entry is no random direction: k_hat = cos(x - y)
+    if rule in ("rom", "sorf"):  # with one Hadamard entry, nothing is random: k_hat = cos(x - y)
         assert np.isfinite(estimate).all()
     else:
         assert np.abs(estimate - kernel(line)).max() < 0.1
@@ -78,13 +78,13 @@ def test_zero_rows(rule, order):
     rows = np.vstack([np.zeros((2, 4)), X[:3]])
     features = QuadratureFeatures(kernel, rule=rule, n_components=2 * 5 * 40 + 1, random_state=0)
     estimate = features.fit(rows).approximate_kernel(rows)
-    # A row of zeros has phi(0) in every feature, so its entries are exact up to the sum of weights.
+    # A zero row has phi(0) in every feature, so its entries are exact up to the sum of weights.
     assert np.abs(estimate[:2, :2] - kernel(rows)[:2, :2]).max() < 0.05
     assert np.abs(estimate[:2, 2:] - kernel(rows)[:2, 2:]).max() < 0.1
 
 
 @pytest.mark.parametrize("width", [3, 5])
-def test_wrong_width_at_transform(features, width):
+def test_wrong_number_of_columns_in_transform(features, width):
     features.fit(X)
     with pytest.raises(ValueError, match=rf"X has {width} features.*expecting 4 features"):
         features.transform(np.ones((2, width)))
@@ -165,25 +165,25 @@ def test_homogeneous_kernels_scale(order, unit):
         (ArcCosine(2), X * 1e200, "range of float64: rescale X"),
         (Gaussian(1.0), (X * 1e37).astype(np.float32), "range of float32"),
         (Gaussian(1e10), X * 1e304, "range of float64"),
-        # The square is out of range, the feature, of small amplitude, would not be.
+        # The square is out of range, although the feature, of small amplitude, is not.
         (ArcCosine(2), (X * 5e18).astype(np.float32), "range of float32"),
     ],
 )
-def test_features_beyond_the_range_are_refused(kernel, table, message):
+def test_features_out_of_range_are_rejected(kernel, table, message):
     features = QuadratureFeatures(kernel, n_components=30, random_state=0).fit(X)
     with pytest.raises(ValueError, match=message):
         features.transform(table)
 
 
-def test_estimates_beyond_the_range_are_refused():
+def test_estimates_out_of_range_are_rejected():
     features = QuadratureFeatures(ArcCosine(1), n_components=30, random_state=0).fit(X)
     with pytest.raises(ValueError, match="beyond the range of float32"):
         features.approximate_kernel((X * 1e25).astype(np.float32))
     assert np.isfinite(features.approximate_kernel(X * 1e25)).all()
 
 
-def test_what_is_refused_does_not_depend_on_memory_layout():
-    tiny = np.full((4, 4), 1e-24, dtype=np.float32)  # whose squares are zero
+def test_rejection_does_not_depend_on_memory_layout():
+    tiny = np.full((4, 4), 1e-24, dtype=np.float32)  # their squares underflow to zero
     features = QuadratureFeatures(Gaussian(1e134), n_components=30, random_state=0).fit(X)
     for table in (tiny, np.asfortranarray(tiny), np.repeat(tiny, 2, axis=1)[:, ::2]):
         with pytest.raises(ValueError, match="range of float32"):
@@ -208,28 +208,28 @@ def test_huge_arguments_of_a_cosine_stay_bounded():
         ({"rule": "gauss_hermite"}, r"Did you mean 'gauss-hermite'\?"),
         ({"rule": "best"}, r"rule='best' is not known\..* Choose one of 'auto', 'sr33'"),
         ({"n_components": "many"}, r"n_components='many' is not known\..* Choose one of 'auto'"),
-        ({"n_components": "auto"}, "n_components='auto' needs to know .* give tol"),
+        ({"n_components": "auto"}, "n_components='auto' needs a tolerance. Set tol"),
         ({"n_components": "auto", "tol": 0.0}, "tol=0.0 is not valid"),
-        ({"tol": 0.1}, "tol=0.1 has nothing to act on, since n_components=1024"),
-        ({"n_components": 0}, "n_components=0 is not valid: give a whole number >= 1"),
+        ({"tol": 0.1}, "tol=0.1 has no effect, because n_components=1024"),
+        ({"n_components": 0}, "n_components=0 is not valid: pass an integer >= 1"),
         ({"n_components": -5}, "n_components=-5 is not valid"),
         ({"n_components": 2.5}, "n_components=2.5 is not valid"),
         ({"n_components": True}, "n_components=True is not valid"),
-        ({"kernel": Gaussian(-0.1)}, "gamma=-0.1 is not valid: give finite numbers >= 0"),
+        ({"kernel": Gaussian(-0.1)}, "gamma=-0.1 is not valid: pass finite numbers >= 0"),
         ({"kernel": Gaussian(np.ones(3))}, r"gamma has shape \(3,\) and X has 4 columns"),
         ({"kernel": Gaussian(np.ones((4, 1)))}, r"gamma has shape \(4, 1\)"),
-        ({"kernel": "laplacian", "rule": "sr33"}, r"cannot serve Laplacian.*use MonteCarlo"),
-        ({"kernel": "matern12", "rule": "sr33"}, r"cannot serve Matern.*rule='orf'"),
+        ({"kernel": "laplacian", "rule": "sr33"}, r"does not support Laplacian.*use MonteCarlo"),
+        ({"kernel": "matern12", "rule": "sr33"}, r"does not support Matern.*rule='orf'"),
         ({"rule": MonteCarlo(remainder=2.0)}, "remainder=2.0 is not valid"),
-        ({"rule": QuasiMonteCarlo(matched=True), "n_components": 6}, "3 whole nodes cannot"),
-        ({"kernel": "matern12", "rule": QuasiMonteCarlo(matched=True)}, "no second moments"),
+        ({"rule": QuasiMonteCarlo(matched=True), "n_components": 6}, "3 complete nodes are"),
+        ({"kernel": "matern12", "rule": QuasiMonteCarlo(matched=True)}, "infinite second moments"),
         ({"kernel": PointwiseNonlinear(np.sqrt)}, "not finite real numbers"),
-        ({"random_state": "seven"}, "cannot be used to seed"),
-        ({"random_state": -1}, "cannot be used to seed|between 0 and"),
+        ({"random_state": "seven"}, "random_state='seven' is not valid"),
+        ({"random_state": -1}, "random_state=-1 is not valid|between 0 and"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the square root
-def test_bad_parameters_are_named_with_a_way_out(parameters, message):
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # raised by the square root
+def test_errors_name_bad_parameters_and_a_fix(parameters, message):
     with pytest.raises(ValueError, match=message):
         QuadratureFeatures(**parameters).fit(X)
 
@@ -237,13 +237,13 @@ def test_bad_parameters_are_named_with_a_way_out(parameters, message):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kernel": 3}, "kernel=3 is not valid: give an object such as"),
-        ({"kernel": Gaussian}, "kernel=.* is not valid: give an object such as"),
-        ({"rule": None}, "rule=None is not valid: give an object such as"),
+        ({"kernel": 3}, "kernel=3 is not valid: pass an object such as"),
+        ({"kernel": Gaussian}, "kernel=.* is not valid: pass an object such as"),
+        ({"rule": None}, "rule=None is not valid: pass an object such as"),
         ({"tol": "small", "n_components": "auto"}, "tol='small' is not valid"),
-        ({"reweight": 1}, "reweight=1 is not valid: give True or False"),
+        ({"reweight": 1}, "reweight=1 is not valid: pass True or False"),
         ({"rule": QuasiMonteCarlo(matched="yes")}, "matched='yes' is not valid"),
-        ({"kernel": PointwiseNonlinear(7)}, "phi=7 is not valid: give a function"),
+        ({"kernel": PointwiseNonlinear(7)}, "phi=7 is not valid: pass a function"),
     ],
 )
 def test_parameters_of_the_wrong_type(parameters, message):
@@ -270,7 +270,7 @@ def test_a_failed_fit_leaves_an_earlier_one_usable(features):
         np.testing.assert_array_equal(features.transform(X), expected)
 
 
-def test_a_first_fit_that_fails_leaves_the_map_unfitted(features):
+def test_a_failed_first_fit_leaves_the_map_unfitted(features):
     with pytest.raises(ValueError, match="rule="):
         features.set_params(rule="nonsense").fit(X)
     with pytest.raises(NotFittedError, match="not fitted yet"):
@@ -279,11 +279,11 @@ def test_a_first_fit_that_fails_leaves_the_map_unfitted(features):
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "two", True])
 def test_bad_n_jobs(features, n_jobs):
-    with pytest.raises(ValueError, match=r"n_jobs=.* is not valid: give None, a number of threads"):
+    with pytest.raises(ValueError, match=r"n_jobs=.* is not valid: pass None, a number of threads"):
         features.set_params(n_jobs=n_jobs).fit(X).transform(X)
 
 
-def test_a_function_that_fails_on_this_data_is_named():
+def test_a_function_that_fails_on_the_data_is_named():
     features = QuadratureFeatures(PointwiseNonlinear(np.exp), n_components=30, random_state=0)
     features.fit(X)
     with (
@@ -296,20 +296,20 @@ def test_a_function_that_fails_on_this_data_is_named():
 @pytest.mark.parametrize(
     "model", [QuadratureFeatures(), QuadratureRidge("gaussian", alpha=1.0)], ids=repr
 )
-def test_lazy_frames_are_named_with_a_way_out(model):
+def test_lazy_frames_raise_an_error_with_a_fix(model):
     polars = pytest.importorskip("polars")
     table = polars.LazyFrame({"a": [0.0, 1.0], "b": [1.0, 3.0]})
-    with pytest.raises(TypeError, match=r"X is a LazyFrame: give X\.collect\(\)"):
+    with pytest.raises(TypeError, match=r"X is a LazyFrame: pass X\.collect\(\)"):
         model.fit(table, [0.0, 1.0])
 
 
-def test_a_class_or_a_stranger_in_place_of_an_object_is_named():
+def test_a_class_or_a_foreign_object_is_rejected_by_name():
     y = X[:, 0]
     stranger = type("Stranger", (), {"solve": lambda self: None})()
     for solver in (Normal, stranger):
         with pytest.raises(ValueError, match=r"^solver=.*subclass of quadfeat\.solvers\.Solver"):
             QuadratureRidge("gaussian", alpha=1.0, solver=solver).fit(X, y)
-    with pytest.raises(TypeError, match=r"^features=.*give a QuadratureFeatures"):
+    with pytest.raises(TypeError, match=r"^features=.*pass a QuadratureFeatures"):
         QuadratureRidge(alpha=1.0, features=QuadratureFeatures).fit(X, y)
     with pytest.raises(TypeError, match=r"such as Gaussian\(\) from quadfeat\.kernels, or"):
         QuadratureRidge(alpha=1.0, kernel=3).fit(X, y)
@@ -325,7 +325,7 @@ def test_steps_of_a_solver_object_are_checked(max_iter):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("lengthscales", [None, "isotropic"])
-def test_classes_that_all_weigh_nothing(lengthscales):
+def test_classes_of_zero_weight(lengthscales):
     labels = X[:, 0] > 0
     model = QuadratureRidgeClassifier(
         "gaussian",

@@ -1,4 +1,4 @@
-"""The paper's bounds, as printed."""
+"""Test the paper's bounds as printed."""
 
 import math
 
@@ -29,7 +29,7 @@ def test_the_number_of_features_is_the_smallest_that_meets_the_bound(d, factors)
     assert bounds.sup_error_probability(0.2, D - 1, d, **SETTING, **factors) > 0.05
 
 
-def test_the_gaussian_case_is_the_printed_one():
+def test_the_gaussian_case_matches_the_paper():
     d, epsilon, delta, ratio = 6, 0.1, 0.05, 2.0 * 0.7 / 0.1
     log_beta = math.log(bounds.beta_d(d) / delta)
     printed = 2 * (d + 1) / epsilon**2 * (2 / (1 + 1 / d) * math.log(ratio) + log_beta)
@@ -42,7 +42,7 @@ def test_the_gaussian_case_is_the_printed_one():
     assert rff > 4 * D
 
 
-def test_the_rff_probability_has_the_printed_factors():
+def test_the_rff_probability_has_the_factors_of_the_paper():
     d, D, epsilon, ratio, alpha = 5, 3000, 0.3, 1.4 / 0.3, 0.6
     printed = (
         (d ** (-d / (d + 1)) + d ** (1 / (d + 1)))
@@ -55,13 +55,13 @@ def test_the_rff_probability_has_the_printed_factors():
     assert given == pytest.approx(printed)
 
 
-def test_the_slip_about_alpha_is_as_the_docstring_says():
+def test_the_papers_error_in_alpha_is_as_documented():
     D = bounds.rff_n_components_for_sup_error(0.2, 0.05, 7, **SETTING)
     assert bounds.rff_sup_error_probability(0.2, D, 7, **SETTING, alpha=0.25) <= 0.05
     assert bounds.rff_sup_error_probability(0.2, D - 1, 7, **SETTING, alpha=0.25) > 0.05
 
 
-def test_ridge_is_the_sup_error_that_a_prediction_can_bear():
+def test_ridge_bounds_match_the_paper():
     ridge = {"alpha": 0.5, "target_deviation": 2.0}
     assert bounds.ridge_error(0.01, **ridge) == pytest.approx(1.5 / 0.25 * 2.0 * 0.01)
     d, epsilon, delta, lam, sigma_y = 6, 0.3, 0.05, 0.5, 2.0
@@ -73,11 +73,11 @@ def test_ridge_is_the_sup_error_that_a_prediction_can_bear():
     assert given == pytest.approx(printed, abs=1)
 
 
-def test_a_bound_that_says_nothing_is_large_not_an_error():
+def test_a_vacuous_bound_is_large_and_raises_no_error():
     assert bounds.sup_error_probability(1e-150, 10, 40, diameter=1e300) == math.inf
 
 
-def test_variance_is_the_printed_bound_and_holds_for_the_gaussian_kernel():
+def test_variance_bound_matches_the_paper_and_holds_for_the_gaussian_kernel():
     assert bounds.variance(3, 10, kappa=2.0) == pytest.approx((2 + 16 + 4) / (3 * 8))
     d, kernel, rule = 10, Gaussian(1.0), SphericalRadial(origin="signed")
     estimates = []
@@ -93,11 +93,11 @@ def test_variance_is_the_printed_bound_and_holds_for_the_gaussian_kernel():
     ("call", "message"),
     [
         (lambda: bounds.beta_d(0), "d=0 is not valid"),
-        (lambda: bounds.variance(1, 2), "d=2 is not valid: give a whole number >= 3"),
+        (lambda: bounds.variance(1, 2), "d=2 is not valid: pass an integer >= 3"),
         (lambda: bounds.ridge_error(0.1, alpha=-1.0), "alpha=-1.0 is not valid"),
         (
             lambda: bounds.n_components_for_sup_error(0.1, 1.5, 3, diameter=1.0),
-            "delta=1.5 is not valid: give a probability",
+            "delta=1.5 is not valid: pass a probability",
         ),
         (
             lambda: bounds.n_components_for_sup_error(0.0, 0.5, 3, diameter=1.0),
@@ -117,7 +117,7 @@ def test_variance_is_the_printed_bound_and_holds_for_the_gaussian_kernel():
         ),
         (
             lambda: bounds.rff_sup_error_probability(0.1, 10, 3, diameter=1.0, alpha=7.0),
-            "alpha=7.0 is not valid: give a number above 0 and at most 1",
+            "alpha=7.0 is not valid: pass a number above 0 and at most 1",
         ),
         (
             lambda: bounds.n_components_for_ridge_error(-1.0, 0.5, 3, diameter=1.0, alpha=1.0),

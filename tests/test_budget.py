@@ -1,4 +1,4 @@
-"""n_components="auto": a tolerance that is met, with not many more columns than it takes."""
+"""Test ``n_components="auto"``: it meets the tolerance with few more columns than needed."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def map_of(kernel, seed, **options):
 def test_the_tolerance_is_met_with_few_columns(kernel, rule, tol):
     maps = [map_of(kernel, seed, rule=rule, n_components="auto", tol=tol) for seed in range(6)]
     assert sum(true_error(features) <= tol for features in maps) >= 5
-    # With so many columns fewer it is not met in every draw.
+    # With this many columns fewer, some draws miss the tolerance.
     fewer = int(np.median([features.n_components_ for features in maps]) / 1.3)
     rules = [features.rule_ for features in maps]
     drawn = [
@@ -43,12 +43,12 @@ def test_the_tolerance_is_met_with_few_columns(kernel, rule, tol):
     assert any(true_error(features) > tol for features in drawn)
 
 
-def test_what_was_found_is_said():
+def test_the_choice_is_reported():
     features = map_of(Gaussian(2.0 / 64), 0, n_components="auto", tol=0.1)
     error = features.approximation_error_
     assert error.high <= 0.1
     assert features.why_.startswith(f"{features.n_components_} columns have a relative error of")
-    whole = np.sqrt(2 * 2.0 / 64) * pdist(X).max()  # the sample's is somewhat smaller
+    whole = np.sqrt(2 * 2.0 / 64) * pdist(X).max()  # the sample gives a somewhat smaller value
     least, most = (
         bounds.n_components_for_sup_error(0.1, 0.05, 64, diameter=diameter)
         for diameter in (0.8 * whole, whole)
@@ -59,28 +59,28 @@ def test_what_was_found_is_said():
     assert map_of("arccos1", 0, n_components="auto", tol=0.3).n_components_bound_ is None
 
 
-def test_an_absurd_tolerance_says_what_can_be_had():
-    with pytest.raises(ValueError, match=r"tol=0.0001 would take about .* give a larger tol"):
+def test_an_unreachable_tolerance_reports_what_is_possible():
+    with pytest.raises(ValueError, match=r"tol=0.0001 needs about .* Pass a larger tol"):
         map_of(Gaussian(10.0), 0, n_components="auto", tol=1e-4)
 
 
-def test_a_biased_rule_says_that_it_is():
+def test_a_biased_rule_is_reported_as_biased():
     rows = np.random.default_rng(0).standard_normal((300, 3))
     features = QuadratureFeatures(
         Gaussian(0.5), rule="rom", n_components="auto", tol=0.05, random_state=0
     )
-    with pytest.raises(ValueError, match=r"cannot be met by .* it is biased: .* Use rule='auto'"):
+    with pytest.raises(ValueError, match=r"cannot be reached: .* is biased on .* Use rule='auto'"):
         features.fit(rows)
 
 
-def test_a_loose_tolerance_takes_hardly_any_columns():
+def test_a_loose_tolerance_needs_few_columns():
     assert map_of(Gaussian(1e-4), 0, n_components="auto", tol=0.5).n_components_ <= 2
 
 
-def test_a_failed_fit_leaves_the_earlier_one():
+def test_a_failed_fit_keeps_the_previous_fit():
     features = map_of("gaussian", 0, n_components=16)
     before = features.transform(X)
     features.set_params(n_components="auto", tol=1e-6, kernel=Gaussian(10.0))
-    with pytest.raises(ValueError, match="would take about"):
+    with pytest.raises(ValueError, match="needs about"):
         features.fit(X[:, :5])
     assert np.array_equal(features.transform(X), before)

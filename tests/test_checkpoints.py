@@ -1,4 +1,4 @@
-"""Fits that are killed and started again: they go on, and the result is the same."""
+"""Test checkpoints: a fit that is killed and restarted resumes and gives the same result."""
 
 import copy
 import errno
@@ -22,6 +22,7 @@ from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassif
 from quadfeat.data import checkpoints
 from quadfeat.data.blocks import Block
 from quadfeat.data.checkpoints import Checkpoint, RowHash, described
+from quadfeat.data.progress import Progress
 from quadfeat.io.files import PRIVATE, atomic_write, remove_orphans
 from quadfeat.io.persistence import read_checkpoint
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
@@ -34,14 +35,14 @@ LABELS = np.digitize(y, [-1, 0, 1])
 
 
 class Ramp:
-    """A function whose representation tells where it is in memory."""
+    """A function whose ``repr`` contains its memory address."""
 
     def __call__(self, t):
         return np.maximum(t, 0)
 
 
 class Killed(BaseException):
-    """Stands for a signal that cannot be caught."""
+    """Simulate a signal that cannot be caught."""
 
 
 @pytest.fixture
@@ -51,19 +52,19 @@ def eager(monkeypatch):
 
 
 def killed_after(blocks, n):
-    """Yield some blocks and die."""
+    """Yield some blocks, then simulate a kill."""
     yield from blocks[:n]
     raise Killed
 
 
 def state(n_done=3):
-    """Return the state of a fit that has not come far."""
+    """Return the state of a fit that has just begun."""
     unfinished = {"map": "", "features": None, "summary": None, "size": 10, "dtype": "float32"}
     return {**unfinished, "n_done": n_done}
 
 
 class TestFile:
-    def test_what_is_written_is_loaded(self, tmp_path):
+    def test_a_saved_state_is_loaded(self, tmp_path):
         path = tmp_path / "a" / "state"
         Checkpoint(path, {"class": "A"}).begin(state(3))
         assert Checkpoint(path, {"class": "A"}).load() == state(3)
@@ -72,19 +73,21 @@ class TestFile:
         assert not path.exists()
         Checkpoint(path, {"class": "A"}).remove()
 
-    def test_no_path_no_file(self):
+    def test_without_a_path_no_file_is_written(self):
         nothing = Checkpoint(None, {})
         nothing.begin({})
         nothing.offer({})
         nothing.remove()
         assert nothing.load() is None
 
-    def test_a_file_that_cannot_be_written_leaves_the_last_one(self, tmp_path, monkeypatch, eager):
+    def test_a_failed_write_keeps_the_previous_file(self, tmp_path, monkeypatch, eager):
         path = tmp_path / "state"
         checkpoint = Checkpoint(path, {})
         checkpoint.begin(state(3))
         full(monkeypatch)
-        with pytest.warns(UserWarning, match=r"could not be written \(No space left.*goes on"):
+        with pytest.warns(
+            UserWarning, match=r"could not be written \(No space left.*fit continues"
+        ):
             checkpoint.offer(state(4))
         assert os.listdir(tmp_path) == ["state"]
         assert checkpoint.load() == state(3)
@@ -93,31 +96,31 @@ class TestFile:
         ("content", "reason"),
         [
             (b"", "it is empty"),
-            (b"no pickle", "no file that quadfeat has written"),
-            (b"\x80\x05K\x03.", "it is a pickle, as quadfeat 0.1.0 wrote .* can run code"),
+            (b"no pickle", "it was not written by quadfeat"),
+            (b"\x80\x05K\x03.", "it is a pickle, .* can run code"),
         ],
     )
-    def test_files_of_something_else(self, tmp_path, content, reason):
+    def test_other_files_are_rejected(self, tmp_path, content, reason):
         path = tmp_path / "state"
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=rf"checkpoint='.*state' .*{reason}: delete the file"):
+        with pytest.raises(ValueError, match=rf"checkpoint='.*state' .*{reason}. Delete the file"):
             Checkpoint(path, {}).load()
         assert path.read_bytes() == content
 
-    def test_a_checkpoint_is_no_model_and_a_model_no_checkpoint(self, tmp_path):
+    def test_checkpoints_and_models_are_not_interchangeable(self, tmp_path):
         path = tmp_path / "state"
         Checkpoint(path, {}).begin(state())
         with pytest.raises(ValueError, match="it is a checkpoint, not a model"):
             quadfeat.load(path)
         quadfeat.save(QuadratureRidge("gaussian", alpha=1.0), path)
-        with pytest.raises(ValueError, match="it is a model, not a checkpoint: delete"):
+        with pytest.raises(ValueError, match=r"it is a model, not a checkpoint\. Delete"):
             Checkpoint(path, {}).load()
 
-    def test_a_file_that_was_cut_off(self, tmp_path):
+    def test_a_truncated_file_is_rejected(self, tmp_path):
         path = tmp_path / "state"
         Checkpoint(path, {}).begin(state())
         path.write_bytes(path.read_bytes()[:-100])
-        with pytest.raises(ValueError, match="it is not whole: delete the file"):
+        with pytest.raises(ValueError, match=r"it is incomplete\. Delete the file"):
             QuadratureRidge("gaussian", alpha=1.0, checkpoint=path, n_components=10).fit(X, y)
 
     def test_every_flipped_byte_is_noticed(self, tmp_path, eager):
@@ -125,7 +128,7 @@ class TestFile:
         model = QuadratureRidge(
             "gaussian", alpha=1.0, n_components=9, rule="orf", random_state=0, checkpoint=path
         )
-        blocks = [(X[:30], y[:30]), (X[30:60], y[30:60])]  # a small file, since it keeps rows
+        blocks = [(X[:30], y[:30]), (X[30:60], y[30:60])]  # few rows, since the file stores them
         with pytest.raises(Killed):
             model.fit(killed_after(blocks, 1))
         content = path.read_bytes()
@@ -133,19 +136,19 @@ class TestFile:
             changed = bytearray(content)
             changed[place] ^= 1 << place % 8
             path.write_bytes(changed)
-            with pytest.raises(ValueError, match="delete the file"):
+            with pytest.raises(ValueError, match="Delete the file"):
                 model.fit(iter(blocks))
         path.write_bytes(content)
         model.fit(iter(blocks))
         assert model._solution.summary.moments.n_rows == 60
 
-    def test_other_work_is_refused(self, tmp_path):
+    def test_checkpoint_of_another_fit_is_rejected(self, tmp_path):
         path = tmp_path / "state"
         Checkpoint(path, {"class": "A", "size": 3}).begin(state())
-        with pytest.raises(ValueError, match="belongs to another fit, whose size is 3 and not 4"):
+        with pytest.raises(ValueError, match="belongs to another fit, with size 3 instead of 4"):
             Checkpoint(path, {"class": "A", "size": 4}).load()
 
-    def test_files_are_written_now_and_then(self, tmp_path, monkeypatch):
+    def test_files_are_written_at_intervals(self, tmp_path, monkeypatch):
         now = 0.0
         monkeypatch.setattr(time, "monotonic", lambda: now)
         path = tmp_path / "state"
@@ -160,7 +163,7 @@ class TestFile:
 
 
 def full(monkeypatch):
-    """Let the disk be full from now on."""
+    """Simulate a full disk."""
 
     def fail(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -188,6 +191,35 @@ class TestDisk:
                 model.fit(X, y)
         assert os.listdir(tmp_path) == ["file"]
 
+    def test_a_missing_folder_is_created_before_any_work(self, tmp_path, monkeypatch):
+        path = tmp_path / "runs" / "today" / "state"
+        model = QuadratureRidge(alpha=1.0, n_components=9, checkpoint=path)
+
+        def search(*_):
+            assert path.parent.is_dir()
+            raise Killed
+
+        monkeypatch.setattr("quadfeat.models.base.features_for", search)
+        with pytest.raises(Killed):
+            model.fit(X, y)
+        assert os.listdir(path.parent) == []
+
+    def test_a_folder_instead_of_a_file_fails_before_any_work(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("quadfeat.models.base.features_for", lambda *_: pytest.fail("work"))
+        model = QuadratureRidge(alpha=1.0, n_components=9, checkpoint=tmp_path)
+        with pytest.raises(
+            IsADirectoryError, match=r"checkpoint=.* cannot be written: Is a dir.*fit.checkpoint'"
+        ):
+            model.fit(X, y)
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser can write anywhere")
+    def test_a_read_only_folder_fails_before_any_work(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("quadfeat.models.base.features_for", lambda *_: pytest.fail("work"))
+        tmp_path.chmod(0o500)
+        model = QuadratureRidge(alpha=1.0, n_components=9, checkpoint=tmp_path / "state")
+        with pytest.raises(PermissionError, match="Use a path in a folder that you can write to"):
+            model.fit(X, y)
+
     def test_a_full_disk_does_not_stop_a_fit(self, tmp_path, monkeypatch, eager):
         path = tmp_path / "state"
         features = QuadratureFeatures(n_components=9, rule="orf", random_state=0).fit(X)
@@ -206,7 +238,7 @@ class TestDisk:
         assert_allclose(model.coef_, expected, rtol=1e-4, atol=1e-4)
         assert os.listdir(tmp_path) == []
 
-    def test_drafts_of_killed_processes_are_removed_and_those_of_others_are_not(self, tmp_path):
+    def test_only_temporary_files_of_killed_processes_are_removed(self, tmp_path):
         orphan = tmp_path / ".state.0123456789abcdef.draft"
         script = (
             "import os, signal, sys, pathlib; from quadfeat.io.files import atomic_write\n"
@@ -236,7 +268,7 @@ class TestDisk:
 
 
 def paired():
-    """Return rows in equal pairs, whose hashes would cancel if their order did not matter."""
+    """Return pairs of equal rows. Their hashes would cancel if the order did not matter."""
     rows = np.repeat(X[:1500], 2, axis=0)
     return rows, np.repeat(y[:1500], 2), np.repeat(np.linspace(0.5, 1.5, 1500), 2)
 
@@ -288,7 +320,7 @@ CHANGES = [
 
 
 class TestIdentity:
-    """Which fits go on with a file, and which refuse it."""
+    """Test which fits resume from a checkpoint and which reject it."""
 
     def leave(self, path, model, blocks):
         with pytest.raises(Killed):
@@ -303,12 +335,12 @@ class TestIdentity:
         ]
 
     @pytest.mark.parametrize("seed", [0, None, np.random.RandomState(0), np.random.default_rng(0)])
-    def test_the_same_work_goes_on(self, tmp_path, eager, seed):
+    def test_the_same_fit_resumes(self, tmp_path, eager, seed):
         path = tmp_path / "state"
         model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, random_state=seed)
         self.leave(path, model, self.blocks())
         fingerprint = read_checkpoint(path)["state"]["features"].fingerprint()
-        # Another process has its objects elsewhere in memory.
+        # Another process has different memory addresses.
         if isinstance(seed, np.random.RandomState):
             model.set_params(random_state=np.random.RandomState(0))
         elif isinstance(seed, np.random.Generator):
@@ -318,8 +350,8 @@ class TestIdentity:
         assert model.features_.fingerprint() == fingerprint
         assert model._solution.summary.moments.n_rows == 3000
 
-    def test_an_object_is_known_by_what_it_is(self, tmp_path, eager):
-        first, second = Ramp(), Ramp()  # of which the second stands for that of another process
+    def test_an_object_is_identified_by_its_content(self, tmp_path, eager):
+        first, second = Ramp(), Ramp()  # the second simulates the object of another process
         assert repr(first) != repr(second)
         path = tmp_path / "state"
         seeded = {"n_components": 9, "alpha": 1.0, "random_state": 0}
@@ -328,34 +360,36 @@ class TestIdentity:
         model.fit(iter(self.blocks()))
         assert not path.exists()
 
-    def test_a_map_that_can_neither_be_kept_nor_drawn_again_is_refused(self, tmp_path):
+    def test_a_map_that_can_be_neither_stored_nor_redrawn_is_rejected(self, tmp_path):
         model = QuadratureRidge(
             PointwiseNonlinear(Ramp()), alpha=1.0, checkpoint=tmp_path / "state"
         )
-        with pytest.raises(ValueError, match=r"cannot hold this map.*an integer as random_state"):
+        with pytest.raises(ValueError, match=r"cannot store this map.*random_state to an integer"):
             model.fit(X, y)
 
     @pytest.mark.parametrize(
         ("parameters", "changes", "what"),
         [
-            ({"alpha": 2.0}, {}, "parameters"),
-            ({"n_components": 21}, {}, "parameters"),
-            ({"kernel": Gaussian(0.3)}, {}, "parameters"),
+            ({"alpha": 2.0}, {}, "alpha 1.0 instead of 2.0"),
+            ({"n_components": 21}, {}, "n_components 20 instead of 21"),
+            ({"kernel": Gaussian(0.3)}, {}, "kernel 'gaussian' instead of Gaussian"),
         ],
     )
-    def test_other_work_is_refused(self, tmp_path, eager, parameters, changes, what):
+    def test_checkpoint_of_another_fit_is_rejected(
+        self, tmp_path, eager, parameters, changes, what
+    ):
         path = tmp_path / "state"
         model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, random_state=0)
         self.leave(path, model, self.blocks())
         model.set_params(**parameters)
-        with pytest.raises(ValueError, match=rf"another fit, whose {what}"):
+        with pytest.raises(ValueError, match=rf"another fit, with {what}"):
             model.fit(iter(self.blocks(**changes)))
         assert path.exists()
 
     @pytest.mark.parametrize("form", [np.array, sparse.csr_array], ids=["dense", "sparse"])
     @pytest.mark.parametrize("solver", ["normal", "cg"])
     @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-    def test_other_data_are_refused(self, tmp_path, eager, monkeypatch, change, solver, form):
+    def test_other_data_are_rejected(self, tmp_path, eager, monkeypatch, change, solver, form):
         path = tmp_path / "state"
         features = QuadratureFeatures(n_components=20, rule="orf", random_state=0).fit(X)
         model = QuadratureRidge(
@@ -380,7 +414,7 @@ class TestIdentity:
         other = change(rows.copy(), targets.copy(), weights.copy())
         with pytest.raises(ValueError, match=r"belongs to a fit to other data.*delete the file"):
             model.fit([(form(other[0]), *other[1:])])
-        # The same rows in other blocks are the same data.
+        # The same rows in different blocks count as the same data.
         whole = [
             (form(rows[:1234]), targets[:1234], weights[:1234]),
             (form(rows[1234:]), targets[1234:], weights[1234:]),
@@ -391,25 +425,108 @@ class TestIdentity:
         )
         assert_allclose(model.coef_, expected.coef_, rtol=1e-4, atol=1e-4)
 
-    def test_other_maps_and_classes_of_models_are_refused(self, tmp_path, eager):
+    def test_other_maps_and_model_classes_are_rejected(self, tmp_path, eager):
         path = tmp_path / "state"
         features = QuadratureFeatures(n_components=20)
         model = QuadratureRidge(alpha=1.0, features=features.fit(X))
         self.leave(path, model, self.blocks(y=LABELS))
-        with pytest.raises(ValueError, match="another fit, whose map is"):
+        with pytest.raises(ValueError, match="another fit, with map"):
             model.set_params(features=features.fit(X)).fit(iter(self.blocks(y=LABELS)))
-        with pytest.raises(ValueError, match="another fit, whose class is 'QuadratureRidge'"):
+        with pytest.raises(ValueError, match="another fit, with class QuadratureRidge instead"):
             QuadratureRidgeClassifier("gaussian", alpha=1.0, checkpoint=path).fit(X, LABELS)
 
-    def test_fewer_rows_than_were_done(self, tmp_path, eager):
+    def test_fewer_rows_than_in_the_checkpoint_are_rejected(self, tmp_path, eager):
         path = tmp_path / "state"
         model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, random_state=0)
         self.leave(path, model, self.blocks())
-        with pytest.raises(ValueError, match="600 rows, of which an earlier fit had used 1200"):
+        with pytest.raises(
+            ValueError, match=r"has 600 rows, but the checkpoint is .* has read 1200"
+        ):
             model.fit(iter(self.blocks()[:1]))
 
 
-def test_a_kernel_that_was_found_is_not_searched_for_again(tmp_path, eager, monkeypatch):
+class TestProgress:
+    """Test progress lines on standard error: total, time left and where a fit resumed."""
+
+    def test_reports_where_a_fit_resumed(self, tmp_path, eager, capfd):
+        path = tmp_path / "state"
+        parameters = {"alpha": 1.0, "n_components": 20, "random_state": 0, "verbose": True}
+        model = QuadratureRidge("gaussian", **parameters, checkpoint=path)
+        blocks = [(X[start : start + 600], y[start : start + 600]) for start in range(0, 3000, 600)]
+        with pytest.raises(Killed):
+            model.fit(killed_after(blocks, 2))
+        assert "resumed" not in capfd.readouterr().err
+        model.fit(iter(blocks))
+        lines = capfd.readouterr().err.splitlines()
+        assert lines[0] == "fit: resumed at 1,200 rows"
+        assert lines[-1].startswith("fit: 3,000 rows, ")
+
+    def test_reports_where_a_fit_to_a_table_resumed(self, tmp_path, eager, capfd, monkeypatch):
+        path = tmp_path / "state"
+        parameters = {"alpha": 1.0, "n_components": 20, "random_state": 0, "verbose": True}
+        model = QuadratureRidge("gaussian", **parameters, checkpoint=path)
+        monkeypatch.setattr("quadfeat.solvers.accumulator.ROWS_PER_BLOCK", (500, 500))
+        offer = Checkpoint.offer
+
+        def offer_and_die(self, state):
+            offer(self, state)
+            if state["n_done"] >= 1000:
+                raise Killed
+
+        with monkeypatch.context() as dying:
+            dying.setattr(Checkpoint, "offer", offer_and_die)
+            with pytest.raises(Killed):
+                model.fit(X, y)
+        model.fit(X, y)
+        lines = capfd.readouterr().err.splitlines()
+        assert "fit: resumed at 1,000 of 3,000 rows" in lines
+        assert "100%, 3,000 of 3,000 rows" in lines[-1]
+        assert lines[-1].endswith(" rows/s, 0 s left")
+
+    def test_reports_the_step_at_which_conjugate_gradients_resumed(
+        self, tmp_path, eager, capfd, monkeypatch
+    ):
+        path = tmp_path / "state"
+        parameters = {"alpha": 1.0, "n_components": 20, "random_state": 0, "verbose": True}
+        model = QuadratureRidge("gaussian", solver="cg", tol=1e-9, **parameters, checkpoint=path)
+        offer = Checkpoint.offer
+
+        def offer_and_die(self, state):
+            offer(self, state)
+            if state["iteration"].n_iter == 2:
+                raise Killed
+
+        with monkeypatch.context() as dying:
+            dying.setattr(Checkpoint, "offer", offer_and_die)
+            with pytest.raises(Killed):
+                model.fit(X, y)
+        assert "fit: step 1 of at most 500, relative error" in capfd.readouterr().err
+        model.fit(X, y)
+        lines = capfd.readouterr().err.splitlines()
+        assert lines[0] == "fit: resumed after step 2 of at most 500"
+        assert lines[1].startswith("fit: step 3 of at most 500")
+
+    def test_estimates_the_time_left_from_new_rows(self, monkeypatch, capsys):
+        now = 0.0
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        progress = Progress(True, "fit", 10_000)
+        now = 50.0
+        progress.start_at(4000)  # reading these rows again took 50 seconds
+        now = 60.0
+        progress.add(1000)
+        assert capsys.readouterr().err == (
+            "fit: [############............] 50%, 5,000 of 10,000 rows, 100 rows/s, 50 s left\n"
+        )
+
+    def test_is_silent_by_default(self, capsys):
+        progress = Progress(False, "fit", 10)
+        progress.show_resumed()
+        progress.add(10)
+        progress.finish()
+        assert capsys.readouterr() == ("", "")
+
+
+def test_a_resumed_fit_does_not_repeat_the_kernel_search(tmp_path, eager, monkeypatch):
     path, rows, targets = tmp_path / "state", X[:300], y[:300]
     parameters = {"lengthscales": "isotropic", "alpha": 0.1, "n_components": 20, "random_state": 0}
     expected = QuadratureRidge("gaussian", **parameters).fit(rows, targets)
@@ -433,10 +550,8 @@ def test_a_kernel_that_was_found_is_not_searched_for_again(tmp_path, eager, monk
     assert not path.exists()
 
 
-def test_classes_that_came_before_the_end_do_not_change_how_blocks_are_cut(
-    tmp_path, eager, monkeypatch
-):
-    # Of so many bytes that one more class makes blocks smaller.
+def test_classes_seen_before_a_restart_do_not_change_block_boundaries(tmp_path, eager, monkeypatch):
+    # Set the bytes per block so that one more class makes blocks smaller.
     monkeypatch.setattr("quadfeat.solvers.accumulator.ROWS_PER_BLOCK", (1, 10_000))
     monkeypatch.setattr("quadfeat.solvers.accumulator.BYTES_PER_BLOCK", 4 * 23 * 100)
     assert rows_per_block(23, np.float32) == 100 > rows_per_block(25, np.float32)
@@ -455,7 +570,7 @@ def test_classes_that_came_before_the_end_do_not_change_how_blocks_are_cut(
         nonlocal done
         offer(self, state)
         done += 1
-        if done == 15:  # within the second table, when all classes were seen
+        if done == 15:  # in the second table, after all classes have been seen
             raise Killed
 
     monkeypatch.setattr(Checkpoint, "offer", offer_and_die)
@@ -516,7 +631,7 @@ with open(out, "w") as file:
 
 
 @pytest.mark.parametrize("what", ["iterator", "array", "cg"])
-def test_a_fit_that_was_killed_goes_on(tmp_path, what):
+def test_a_killed_fit_resumes(tmp_path, what):
     path, out = tmp_path / "state", tmp_path / "out.json"
 
     def command(state, pause):
@@ -526,7 +641,7 @@ def test_a_fit_that_was_killed_goes_on(tmp_path, what):
     expected = json.loads(out.read_text())
     out.unlink()
 
-    for _ in range(2):  # each comes a step further, and waits to be killed
+    for _ in range(2):  # each run gets one step further, then waits to be killed
         with subprocess.Popen(command(path, 3600), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout.readline() == "kept\n"
             process.send_signal(signal.SIGKILL)
@@ -545,7 +660,7 @@ def test_a_fit_that_was_killed_goes_on(tmp_path, what):
         assert found["written"] <= expected["written"] - 2 * 64
 
 
-def test_a_checkpoint_of_another_kernel_is_refused_however_many_numbers_it_has(tmp_path):
+def test_a_checkpoint_of_another_kernel_with_long_arrays_is_rejected(tmp_path):
     first, second = np.full(60, 0.01), np.full(60, 0.01)
     second[30] = 1.0
     assert described(Gaussian(first)) == described(Gaussian(first.copy()))
@@ -556,7 +671,7 @@ def test_a_checkpoint_of_another_kernel_is_refused_however_many_numbers_it_has(t
     )
 
 
-def test_files_have_the_rights_that_the_umask_leaves_and_links_stay(tmp_path):
+def test_file_permissions_follow_the_umask_and_links_are_kept(tmp_path):
     target = tmp_path / "target"
     target.write_bytes(b"old")
     link = tmp_path / "link"
@@ -576,7 +691,7 @@ def test_files_have_the_rights_that_the_umask_leaves_and_links_stay(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "private", "target"]
 
 
-def test_many_writers_of_one_file_do_not_take_each_other_for_killed(tmp_path):
+def test_concurrent_writers_keep_each_others_temporary_files(tmp_path):
     path, contents = tmp_path / "model", [bytes([k]) * 5000 for k in range(16)]
 
     def write(content):
@@ -591,7 +706,7 @@ def test_many_writers_of_one_file_do_not_take_each_other_for_killed(tmp_path):
 
 
 class TestWhatIsHashed:
-    """Rows of several kinds, and parameters of many types."""
+    """Test hashes of rows of several kinds and of parameters of many types."""
 
     def digest(self, *blocks):
         rows = RowHash()
@@ -599,7 +714,7 @@ class TestWhatIsHashed:
             rows.add(Block(*block))
         return rows.digest()
 
-    def test_where_the_kinds_of_rows_change_matters(self):
+    def test_the_position_of_a_change_of_row_type_matters(self):
         ones = np.ones(50)
         parts = [(X[:50], y[:50]), (X[50:100], y[50:100])]
         for one, other in (
@@ -626,18 +741,18 @@ class TestWhatIsHashed:
         ],
         ids=lambda value: type(value).__name__,
     )
-    def test_values_that_look_alike_differ(self, one, other):
+    def test_similar_values_have_different_hashes(self, one, other):
         assert described(one) != described(other)
         assert described(one) == described(copy.deepcopy(one))
 
-    def test_values_that_are_the_same_are_equal(self):
+    def test_equal_values_have_equal_hashes(self):
         assert described({0: 2.0, 1: 1.0}) == described({np.int64(1): np.float64(1.0), 0: 2.0})
         features = [QuadratureFeatures(n_jobs=n) for n in (None, 2)]
         assert described(features[0]) == described(features[1])
 
 
 @pytest.mark.parametrize("seed", [np.random.default_rng, np.random.RandomState])
-def test_conjugate_gradients_that_were_killed_before_the_first_step(tmp_path, seed, monkeypatch):
+def test_conjugate_gradients_killed_before_the_first_step(tmp_path, seed, monkeypatch):
     def model(**parameters):
         fixed = {"kernel": "gaussian", "alpha": 1.0, "n_components": 20, "rule": "orf"}
         return QuadratureRidge(**fixed, solver="cg", tol=1e-6, random_state=seed(0), **parameters)
@@ -656,12 +771,12 @@ def killed():
     raise Killed
 
 
-def test_other_names_of_columns_are_refused(tmp_path, eager):
+def test_other_column_names_are_rejected(tmp_path, eager):
     path = tmp_path / "state"
     model = QuadratureRidge("gaussian", alpha=1.0, n_components=9, random_state=0, checkpoint=path)
     blocks = [(pd.DataFrame(X[:100], columns=list("abc")), y[:100])] * 2
     with pytest.raises(Killed):
         model.fit(killed_after(blocks, 1))
     other = [(pd.DataFrame(X[:100], columns=list("xyz")), y[:100])] * 2
-    with pytest.raises(ValueError, match="another fit, whose columns"):
+    with pytest.raises(ValueError, match="another fit, with columns"):
         model.fit(iter(other))

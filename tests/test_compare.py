@@ -1,6 +1,8 @@
-"""The comparison: tables are read as a user means them, the verdict is honest, the code runs."""
+"""Test ``quadfeat compare``: reading tables, choosing a model, terminal output, report and code."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +20,15 @@ from sklearn.datasets import make_circles
 
 from browser import assert_needs_no_network, pages
 from quadfeat.apps.compare import columns, contest, verdict
-from quadfeat.apps.compare.contest import LINEAR, NYSTROEM, OURS, RBF_SAMPLER, Problem
+from quadfeat.apps.compare.contest import Problem
+from quadfeat.apps.compare.contestants import (
+    CONTESTANTS,
+    EXACT,
+    LINEAR,
+    NYSTROEM,
+    OURS,
+    RBF_SAMPLER,
+)
 from quadfeat.apps.compare.table import load
 from quadfeat.apps.reporting.errors import CommandError
 from quadfeat.kernels import ArcCosine, Gaussian, Matern
@@ -40,17 +50,17 @@ class TestTable:
             "number": "dropped",
             "name": "dropped",
             "age": "number",
-            "city": "words",
-            "member": "words",
+            "city": "category",
+            "member": "category",
             "joined": "date",
             "country": "dropped",
             "empty": "dropped",
         }
         assert table.task == "classification"
         assert len(table.y) == len(table.rows) == 236
-        assert "4 rows without a target are left out." in table.remarks
+        assert "Dropped 4 rows without a target." in table.remarks
         X = columns.preparation(table.columns).fit_transform(table.rows)
-        # age, joined, an indicator for each, three cities and one that is missing, two answers
+        # age, joined, their indicators, three cities and a missing one, two answers
         assert X.shape == (236, 2 + 2 + 4 + 2)
         assert np.isfinite(X).all()
 
@@ -78,7 +88,7 @@ class TestTable:
         )
         table = load(save(frame, tmp_path / "types.parquet"), "y")
         kinds = {column.name: column.kind for column in table.columns}
-        expected = {"whole": "dropped", "flag": "words", "kind": "words", "when": "date"}
+        expected = {"whole": "dropped", "flag": "category", "kind": "category", "when": "date"}
         assert kinds == {**expected, "list": "dropped"}
         assert table.rows["when"].iloc[0] == pytest.approx(7304.958, abs=1e-3)
 
@@ -117,7 +127,7 @@ class TestTable:
         frame = pd.DataFrame({"x": np.random.default_rng(0).random(40), "y": [3, 4, 5, 6] * 10})
         assert load(save(frame, tmp_path / "t.csv"), "y", task="regression").task == "regression"
 
-    def test_many_rows_are_drawn_from_and_that_is_said(self, tmp_path):
+    def test_a_sample_of_many_rows_is_reported(self, tmp_path):
         rng = np.random.default_rng(0)
         path = save(pd.DataFrame({"x": rng.random(500), "y": rng.random(500)}), tmp_path / "t.csv")
         table = load(path, "y", max_rows=100)
@@ -126,7 +136,7 @@ class TestTable:
         assert_array_equal(table.y, load(path, "y", max_rows=100).y)
         assert (table.y != load(path, "y", max_rows=100, seed=1).y).any()
 
-    def test_missing_values_are_not_learnt_from_test_rows(self, tmp_path):
+    def test_missing_values_are_not_imputed_from_test_rows(self, tmp_path):
         frame = pd.DataFrame({"x": [1.0, None, 3.0, 900.0] * 10, "y": np.linspace(0, 1, 40)})
         table = load(save(frame, tmp_path / "t.csv"), "y")
         prepare = columns.preparation(table.columns).fit(table.rows[:3])
@@ -144,17 +154,17 @@ class TestBadInput:
             ({"x": NOISE, "y": NOISE}, None, "--target is missing"),
             ({"x": [], "y": []}, "y", "no rows"),
             ({"x": [1.0], "y": [2.0]}, "y", "1 row "),
-            ({"y": NOISE}, "y", "no column but"),
+            ({"y": NOISE}, "y", "only the target"),
             ({"x": NOISE, "y": 1.5}, "y", "constant, 1.5"),
             ({"x": NOISE, "y": np.nan}, "y", "missing in all 40 rows"),
-            ({"x": NOISE, "y": "a"}, "y", "one class only"),
+            ({"x": NOISE, "y": "a"}, "y", "only one class"),
             ({"x": NOISE, "y": [f"c{k}" for k in range(40)]}, "y", "40 classes in 40 rows"),
             ({"x": np.nan, "z": 3, "y": NOISE}, "y", "no column to learn from"),
             ({"x": [*NOISE[1:], np.inf], "y": NOISE}, "y", "'x' has infinite values"),
             ({"x": NOISE, "y": [*NOISE[1:], np.inf]}, "y", "'y' has infinite values"),
         ],
     )
-    def test_tables_that_cannot_be_learnt_from(self, tmp_path, frame, target, message):
+    def test_tables_that_cannot_be_learned(self, tmp_path, frame, target, message):
         index = None if any(np.size(value) != 1 for value in frame.values()) else [0]
         path = save(pd.DataFrame(frame, index=index), tmp_path / "t.csv")
         with pytest.raises(CommandError, match=message):
@@ -164,13 +174,14 @@ class TestBadInput:
         ("name", "content", "message"),
         [
             ("a.csv", b"", "is empty"),
-            ("a.csv", b"a,y\n1,2\n1,2,3,4\n", "cannot be read"),
+            ("a.csv", b"a,y\n1,2\n1,2,3,4\n", "cannot read"),
             ("a.csv", "a,y\nZ\u00fcrich,2\n".encode("latin-1"), "UTF-8"),
-            ("a.csv.gz", b"no gzip", "cannot be read"),
-            ("a.parquet", b"no parquet", "cannot be read"),
-            ("a.npz", b"no archive", "no archive"),
-            ("a.npz", b"PK\x03\x04 broken", "no archive"),
-            ("a.xls", b"", "ending '.xls'"),
+            ("a.csv.gz", b"no gzip", "cannot read"),
+            ("a.parquet", b"no parquet", "cannot read"),
+            ("a.npz", b"no archive", "not an NPZ file"),
+            ("a.npz", b"PK\x03\x04 broken", "not an NPZ file"),
+            ("a.xls", b"", "suffix '.xls'"),
+            ("table", b"", "no suffix"),
         ],
     )
     def test_files_that_cannot_be_read(self, tmp_path, name, content, message):
@@ -185,10 +196,10 @@ class TestBadInput:
         ("arrays", "message"),
         [
             ({"x": np.ones((40, 2)), "y": NOISE}, "no array 'X'"),
-            ({"X": np.ones((40, 2)), "labels": NOISE}, "no array 'y', but X, labels"),
-            ({"X": np.ones((40, 2, 2)), "y": NOISE}, "save it as a matrix"),
-            ({"X": np.ones((40, 2)), "y": NOISE[:5]}, "y has shape"),
-            ({"X": np.ones((40, 2)), "y": np.array([None] * 40)}, "cannot be read"),
+            ({"X": np.ones((40, 2)), "labels": NOISE}, "no array 'y'; it has X, labels"),
+            ({"X": np.ones((40, 2, 2)), "y": NOISE}, "Save a matrix"),
+            ({"X": np.ones((40, 2)), "y": NOISE[:5]}, "save 40 targets"),
+            ({"X": np.ones((40, 2)), "y": np.array([None] * 40)}, "cannot read"),
         ],
     )
     def test_archives_without_the_right_arrays(self, tmp_path, arrays, message):
@@ -202,7 +213,7 @@ class TestBadInput:
         with pytest.raises(CommandError, match=r"pip install 'quadfeat\[study\]'"):
             load(tmp_path / "a.parquet", "y")
 
-    def test_a_numbers_task_for_words(self, tmp_path):
+    def test_regression_of_strings(self, tmp_path):
         frame = pd.DataFrame({"x": NOISE, "y": ["a", "b"] * 20})
         with pytest.raises(CommandError, match="--task classification"):
             load(save(frame, tmp_path / "t.csv"), "y", task="regression")
@@ -217,7 +228,7 @@ class TestBadInput:
             (["--target", "buys", "--out", "/dev/null/x"], "cannot write to"),
         ],
     )
-    def test_the_command_says_it_in_one_line(self, tmp_path, arguments, message):
+    def test_errors_are_one_line(self, tmp_path, arguments, message):
         path = save(people(), tmp_path / "people.csv")
         done = command(path, "--out", tmp_path / "out", *arguments)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -227,10 +238,10 @@ class TestBadInput:
 
 
 def circles(n=400, **settings):
-    """A problem that no plain linear model can solve."""
+    """Return a problem that no linear model can solve."""
     X, y = make_circles(n, noise=0.1, factor=0.5, random_state=0)
     frame = pd.DataFrame(X, columns=["a", "b"])
-    described = columns.sort_out(frame)
+    described = columns.describe(frame)
     return Problem(
         frame, y, described, "accuracy", **{"folds": 3, "max_components": 64, **settings}
     )
@@ -250,7 +261,7 @@ class TestContest:
         pd.testing.assert_frame_equal(one, two)
         assert (one["failed"] == "").all()
 
-    def test_another_seed_is_another_contest(self):
+    def test_another_seed_gives_other_scores(self):
         cell = contest.Cell("contest", OURS, 0, Gaussian(1.0), 16)
         scores = {seed: contest.run_cell(circles(seed=seed), cell) for seed in (0, 1)}
         assert scores[0]["kernel_error"] != scores[1]["kernel_error"]
@@ -268,31 +279,31 @@ class TestContest:
         problem = replace(circles(), y=np.zeros(rows), folds=3, max_components=most)
         assert contest.ladder(problem) == expected
 
-    def test_rare_classes_neither_warn_nor_stop_it(self):
+    def test_rare_classes_do_not_warn(self):
         problem = circles(60)
         problem.y = problem.y.copy()
         problem.y[0] = 7
         row = contest.run_cell(problem, contest.Cell("contest", LINEAR, 0))
         assert row["failed"] == ""
 
-    def test_a_rule_that_cannot_serve_a_kernel_is_passed_over(self):
+    def test_a_rule_that_does_not_support_the_kernel_is_skipped(self):
         problem = circles()
-        kernel = Matern(0.5, length_scale=1.0)  # no rule of degree 3 serves it
+        kernel = Matern(0.5, length_scale=1.0)  # not supported by rules of degree 3
         rows = pd.DataFrame(contest.run(problem, contest.rule_cells(problem, kernel), 1))
         failed = set(rows[rows["failed"] != ""]["rule"])
         assert "sr33" in failed
         assert "rff" not in failed
         assert verdict.choose_rule(rows) not in failed
 
-    def test_the_exact_kernel_sees_no_more_rows_than_it_may(self):
-        cell = contest.Cell("contest", contest.EXACT, 0, ArcCosine(1))
+    def test_exact_kernel_ridge_respects_its_limit_of_rows(self):
+        cell = contest.Cell("contest", EXACT, 0, ArcCosine(1))
         row = contest.run_cell(circles(exact_rows=50), cell)
         assert (row["train_rows"], row["failed"]) == (50, "")
         assert row["score"] > 0.8
 
 
 def fold_scores(**means):
-    """Scores of four folds with a standard error of 0.01 for each contestant."""
+    """Return scores of four folds with a standard error of 0.01 for each model."""
     spread = 0.01 * 2 * np.array([-1, -1, 1, 1]) * np.sqrt(3 / 4)
     frame = pd.DataFrame({key: mean + spread for key, mean in means.items()})
     names = {"linear": (LINEAR, 0), "rbf": (RBF_SAMPLER, 0), "n": (NYSTROEM, 0), "q": (OURS, 0)}
@@ -341,7 +352,7 @@ class TestVerdict:
         assert found.loc[OURS, "D"] == 256
         assert found.loc[NYSTROEM, "D"] == 128  # four times as slow, so half as many
         assert_allclose(found.loc[NYSTROEM, "score"], 0.128)
-        assert found.loc[RBF_SAMPLER, "remark"] == "the most that was tried"
+        assert found.loc[RBF_SAMPLER, "remark"] == "largest D tested"
         least = verdict.equal_time(table, (OURS, 64)).set_index("contestant")
         assert np.isnan(least.loc[NYSTROEM, "score"])
         assert "at least" in least.loc[NYSTROEM, "remark"]
@@ -349,7 +360,7 @@ class TestVerdict:
 
 @pytest.fixture(scope="module")
 def kernel_wins(tmp_path_factory):
-    """The folders of a mixed table that needs a kernel, and of its comparison."""
+    """Return the folder of a comparison that a kernel model wins, and its output."""
     folder = tmp_path_factory.mktemp("people")
     save(people(300), folder / "people.csv")
     done = command(folder / "people.csv", "--target", "buys", "--out", folder / "out", *SMALL)
@@ -357,18 +368,78 @@ def kernel_wins(tmp_path_factory):
     return folder, done.stdout
 
 
+def count(journal):
+    """Return the number of lines of a file."""
+    return journal.read_text().count("\n")
+
+
+def result_of(folder):
+    return json.loads((folder / "run.json").read_text())["result"]
+
+
 class TestCommand:
     def test_where_a_kernel_wins(self, kernel_wins):
         folder, text = kernel_wins
-        assert "A plain linear model is worse than quadfeat" in text
-        assert "Use a plain linear model" not in text
-        assert "Column 'country' is left out: constant." in text
+        result = result_of(folder / "out")
+        assert any(
+            "linear model is worse than quadrature" in line for line in result["conclusions"]
+        )
+        assert result["use"] != [LINEAR, 0]
+        assert "Dropped 'country': constant." in text
         assert run_snippet(folder, folder / "out") > 0.75
-        assert "train, CPU s" in text
-        assert "AUC" in text
-        assert "log loss" in text
-        for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
-            assert (folder / "out" / f"scores.{kind}").read_bytes().startswith(start)
+        page = (folder / "out" / "report.html").read_text()
+        for column in ("training, CPU s", "AUC", "log loss", "kernel error"):
+            assert f"<button>{column}</button>" in page
+        for name in ("scores", "cost"):
+            for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
+                assert (folder / "out" / f"{name}.{kind}").read_bytes().startswith(start)
+
+    def test_the_summary_fits_a_small_terminal(self, kernel_wins):
+        folder, text = kernel_wins
+        summary = text[text.index("  Model (higher is better)") :].splitlines()
+        assert len(summary) < 24
+        paths = ("Script", "Report")
+        assert all(len(line) <= 80 or line.startswith(paths) for line in text.splitlines())
+        labels = [line.split("  ")[0] for line in summary if line[:1].isalpha()]
+        assert labels[0] == "Use"
+        assert labels[-2:] == ["Script", "Report"]
+        assert "\x1b" not in text  # no colors in a file
+        result = result_of(folder / "out")
+        (row,) = [line for line in summary if line.startswith(">")]
+        assert result["recommendation"]["title"] in row
+        assert f"{result['recommendation']['score']:.4f}" in row
+        for name in {model["contestant"] for model in result["models"]}:
+            assert any(CONTESTANTS[name].title in line for line in summary)
+
+    def test_the_recommendation_comes_with_interval_rival_and_code(self, kernel_wins):
+        folder, text = kernel_wins
+        found = result_of(folder / "out")["recommendation"]
+        low, high = found["interval"]
+        assert low <= found["score"] <= high <= 1.0
+        assert found["rival"]["contestant"] != found["contestant"]
+        told = " ".join(text.split())
+        assert f"95% interval {low:.4f} to {high:.4f}." in told
+        probability = found["probability_better_than_rival"]
+        assert 0.0 <= probability <= 1.0
+        assert "paired over 2 folds" in told
+        for line in found["definition"]:
+            assert " ".join(line.split()) in told
+        script = (folder / "out" / "model.py").read_text()
+        assert found["class"] in script or found["title"].startswith("Quadrature features")
+
+    def test_json_and_nothing_else_on_stdout(self, kernel_wins, tmp_path):
+        folder, _ = kernel_wins
+        arguments = [folder / "people.csv", "--target", "buys", "--out", tmp_path, "--json"]
+        done = command(*arguments, *SMALL)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert "predict buys" in done.stderr
+        assert found["seed"] == 0
+        assert all((tmp_path / name).exists() for name in found["files"])
+        expected = result_of(folder / "out")
+        for key in ("task", "scoring", "use", "best", "higher_is_better", "folds"):
+            assert found["result"][key] == expected[key]
+        assert found["result"]["recommendation"]["score"] == expected["recommendation"]["score"]
 
     def test_the_same_seed_gives_the_same_result(self, kernel_wins, tmp_path):
         folder, _ = kernel_wins
@@ -386,11 +457,12 @@ class TestCommand:
         np.savez(tmp_path / "line.npz", X=X, y=y)
         done = command(tmp_path / "line.npz", "--out", tmp_path / "out", *SMALL)
         assert done.returncode == 0, done.stderr
-        assert "Use a plain linear model: R2 0.9" in done.stdout
-        assert "Your table does not need a kernel" in done.stdout
+        told = " ".join(done.stdout.split())
+        assert "Use The linear model: R² 0.9" in told
+        assert "This table does not need a kernel." in told
         page = (tmp_path / "out" / "report.html").read_text()
-        assert "Use a plain linear model" in page
-        assert "from quadfeat import Quadrature" in page  # the other choice is there, too
+        assert "Use the linear model to predict y: R² 0.9" in page
+        assert "from quadfeat import Quadrature" in page  # the alternative
         assert "quadfeat" not in (tmp_path / "out" / "model.py").read_text()
         assert run_snippet(tmp_path, tmp_path / "out") > 0.9
 
@@ -405,26 +477,54 @@ class TestCommand:
         rows = pd.read_csv(tmp_path / "out" / "scores.csv")
         assert_array_equal(rows["score"], rows["balanced_accuracy"])
 
-    def test_an_interrupted_run_leaves_nothing(self, tmp_path):
-        save(people(600), tmp_path / "people.csv")
+    def test_an_interrupted_run_continues(self, tmp_path, monkeypatch):
+        save(people(300), tmp_path / "people.csv")
+        arguments = ["people.csv", "--target", "buys", *SMALL[:-1], "2"]  # two processes
         running = subprocess.Popen(
-            [sys.executable, "-m", "quadfeat", "compare", "people.csv", "--target", "buys"],
+            [sys.executable, "-m", "quadfeat", "compare", *arguments],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # so that workers get the signal too, as from a terminal
-            # Where tests run in the background, Ctrl-C is ignored, and by all they start.
+            start_new_session=True,  # the workers get the signal too, as from a terminal
+            # Background processes ignore Ctrl-C, and so do the processes they start.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        while not (tmp_path / "compare").exists() and running.poll() is None:
-            time.sleep(0.05)
-        time.sleep(1.0)  # into the middle of it
+        journal = tmp_path / "compare" / "unfinished.jsonl"
+        while running.poll() is None and not (journal.exists() and count(journal) > 4):
+            time.sleep(0.02)
         os.killpg(running.pid, signal.SIGINT)
-        output, errors = running.communicate()
+        _, errors = running.communicate()
         assert running.returncode == 130
-        assert "stopped; nothing was written" in output
+        stopped = re.search(r"Stopped. (\d+) of (\d+) fits are saved in compare. Run the", errors)
+        kept, total = map(int, stopped.groups())
+        assert 4 <= kept < total
         assert "Traceback" not in errors
+        assert [path.name for path in (tmp_path / "compare").iterdir()] == ["unfinished.jsonl"]
+
+        fitted = []
+        run_cell = contest.run_cell
+
+        def counted(problem, cell):
+            fitted.append(cell)
+            return run_cell(problem, cell)
+
+        monkeypatch.setattr(contest, "run_cell", counted)
+        arguments = ["--target", "buys", "--out", tmp_path / "compare", *SMALL]
+        done = command(tmp_path / "people.csv", *arguments, settings={})
+        assert done.returncode == 0, done.stderr
+        assert len(fitted) == total - kept
+        assert not journal.exists()
+
+    def test_an_interrupt_before_the_first_fit_leaves_nothing(self, tmp_path, monkeypatch):
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(contest, "run", stop)
+        path = save(people(100), tmp_path / "people.csv")
+        done = command(path, "--target", "buys", "--out", tmp_path / "new" / "out", *SMALL)
+        assert done.returncode == 130
+        assert "Stopped. No fit was finished" in done.stderr
         assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
 
 
@@ -435,7 +535,10 @@ class TestReport:
     def test_in_a_browser(self, kernel_wins):
         out = kernel_wins[0] / "out"
         for page in pages(out / "report.html"):
-            assert page.locator("img.plot").evaluate("image => image.naturalWidth") > 300
+            assert page.locator("img.plot").count() == 2
+            for image in page.locator("img.plot").all():
+                assert image.evaluate("image => image.naturalWidth") > 250
+                assert len(image.get_attribute("alt")) > 50
             button = page.locator("button.copy").first
             button.click()
             page.wait_for_function(

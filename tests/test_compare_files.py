@@ -1,4 +1,4 @@
-"""The comparison: file names may hold anything, and no result is lost for want of a place."""
+"""Test ``quadfeat compare`` with unusual file names and with files that cannot be written."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
-from quadfeat.apps.compare import cli, report
+from quadfeat.apps.compare import cli, contest, journal, report
 from quadfeat.apps.compare.table import load
 from quadfeat.apps.reporting import files
 from quadfeat.apps.reporting.errors import CommandError
@@ -57,7 +57,7 @@ class TestText:
         assert len(str(CommandError(f"cannot read {text}.")).splitlines()) == 1
 
     @pytest.mark.parametrize("text", ["plain", "größe", "naïve\u200dname", "価格\u3000円", "🙂"])
-    def test_what_can_be_printed_stays(self, text):
+    def test_printable_text_is_unchanged(self, text):
         assert printable(text) == text
         assert quoted(text) == f'"{text}"'
 
@@ -75,7 +75,7 @@ class TestNames:
     def test_a_name_that_is_not_utf8(self, tmp_path):
         path, out = odd_path(tmp_path, ".csv"), tmp_path / (NAME + "-out")
         frame().to_csv(path, index=False)
-        # No terminal can be poorer than this one.
+        # No terminal supports fewer characters.
         done = command(path, "--target", "y", "--out", out, PYTHONIOENCODING="ascii")
         assert done.returncode == 0, done.stderr
         assert {file.name for file in out.iterdir()} == set(report.FILES)
@@ -123,12 +123,12 @@ class TestNames:
             load(Path("a" * 300 + ".csv"), "y")
 
     def test_tables_in_memory(self):
-        with pytest.raises(TypeError, match=r"type DataFrame: .*\.to_parquet\("):
+        with pytest.raises(TypeError, match=r"type DataFrame. .*\.to_parquet\("):
             load(frame(), "y")
         polars = pytest.importorskip("polars")
-        with pytest.raises(TypeError, match=r"type LazyFrame: .*\.sink_parquet\("):
+        with pytest.raises(TypeError, match=r"type LazyFrame. .*\.sink_parquet\("):
             load(polars.LazyFrame({"a": [1.0], "y": [2.0]}), "y")
-        with pytest.raises(TypeError, match=r"type DataFrame: .*\.write_parquet\("):
+        with pytest.raises(TypeError, match=r"type DataFrame. .*\.write_parquet\("):
             load(polars.DataFrame({"a": [1.0], "y": [2.0]}), "y")
 
     def test_a_path_may_be_a_string(self, tmp_path):
@@ -138,12 +138,12 @@ class TestNames:
 
 @pytest.fixture
 def no_contest(monkeypatch):
-    """Fail where the contest would begin."""
-    monkeypatch.setattr(cli, "_run", lambda *_: pytest.fail("the contest has begun"))
+    """Fail when the first model would be fitted."""
+    monkeypatch.setattr(contest, "run", lambda *_: pytest.fail("a model was fitted"))
 
 
 class TestEarly:
-    """What cannot be written is known before the contest."""
+    """Files that cannot be written are known before any model is fitted."""
 
     def compare(self, folder, out):
         frame().to_csv(folder / "t.csv", index=False)
@@ -152,7 +152,7 @@ class TestEarly:
         assert len(str(caught.value).splitlines()) == 1
         return str(caught.value)
 
-    @pytest.mark.parametrize("name", report.FILES)
+    @pytest.mark.parametrize("name", [*report.FILES, journal.FILE])
     def test_a_folder_in_place_of_a_file(self, tmp_path, no_contest, name):
         (tmp_path / "out" / name).mkdir(parents=True)
         assert "it is a folder" in self.compare(tmp_path, tmp_path / "out")
@@ -190,7 +190,7 @@ class TestEarly:
 
 
 class TestAll:
-    """What can be written is, whatever else fails."""
+    """All files that can be written are written, whatever else fails."""
 
     def test_the_others_are_written(self, tmp_path):
         (tmp_path / "out" / "taken").mkdir(parents=True)
@@ -208,7 +208,7 @@ class TestAll:
         (spare / "taken").unlink()
         spare.rmdir()
 
-    def test_nothing_to_say_about_success(self, tmp_path):
+    def test_no_problems_on_success(self, tmp_path):
         assert files.write_all(tmp_path, {"a": lambda: b"1"}) == []
 
     def test_a_page_that_fails_loses_nothing_else(self, tmp_path, monkeypatch, capsys):
@@ -222,7 +222,7 @@ class TestAll:
             cli.compare(tmp_path / "t.csv", "y", out=tmp_path / "out", **SMALL)
         written = {path.name for path in (tmp_path / "out").iterdir()}
         assert written == set(report.FILES) - {"report.html"}
-        assert "At equal numbers of features" in capsys.readouterr().out
+        assert "How sure" in capsys.readouterr().out
 
     def test_scores_outlive_a_verdict_that_fails(self, tmp_path, monkeypatch):
         frame().to_csv(tmp_path / "t.csv", index=False)
@@ -239,9 +239,9 @@ class TestAll:
         frame().to_csv(tmp_path / "t.csv", index=False)
 
         def fail(*_):
-            raise CommandError("no kernel could be tried")
+            raise CommandError("no kernel could be fitted")
 
-        monkeypatch.setattr(cli, "_run", fail)
+        monkeypatch.setattr(contest, "run", fail)
         with pytest.raises(CommandError, match="no kernel"):
             cli.compare(tmp_path / "t.csv", "y", out=tmp_path / "new" / "out", **SMALL)
         assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

@@ -1,4 +1,4 @@
-"""The comparison reads numbers, separators and encodings as whoever wrote the file meant them."""
+"""Test how ``quadfeat compare`` detects number formats, separators and encodings."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ TARGET = np.linspace(0, 1, 40).round(3)
 
 
 def write(path, columns, separator=",", encoding="utf-8"):
-    """Write columns of strings, in quotes where they need them."""
+    """Write columns of strings, quoted where necessary."""
     frame = pd.DataFrame({name: list(values) for name, values in columns.items()})
     frame.to_csv(path, index=False, sep=separator, encoding=encoding)
     return path
@@ -41,7 +41,7 @@ def said(table, *parts):
 
 
 def run_code(table, monkeypatch):
-    """Return what the code to paste reads, run in the folder of the file."""
+    """Return the table that the generated code reads in the folder of the file."""
     monkeypatch.chdir(table.path.parent)
     scope = {"pd": pd}
     exec("\n".join(table.code), scope)
@@ -69,7 +69,7 @@ class TestNumbers:
         table = load(write(tmp_path / "t.csv", columns, separator), "y")
         assert_allclose(table.rows["x"], LARGE)
         assert_allclose(table.rows["z"], VALUES)
-        assert said(table, "'x'", "separators of thousands")
+        assert said(table, "'x'", "thousands separators")
         assert_allclose(run_code(table, monkeypatch)["x"], LARGE)
 
     def test_both_in_one_number(self, tmp_path):
@@ -81,32 +81,30 @@ class TestNumbers:
     @pytest.mark.parametrize(
         ("separator", "columns", "expected"),
         [
-            # Nothing but the separator tells.
+            # Only the separator decides.
             (",", {"x": ["1,234", "5,678"]}, [1234, 5678]),
             (";", {"x": ["1,234", "5,678"]}, [1.234, 5.678]),
             # Numbers below 1000 without a comma: thousands.
             (";", {"x": ["1,234", "950"]}, [1234, 950]),
             # Numbers above 1000 without a comma: decimals.
             (",", {"x": ["1,234", "9500"]}, [1.234, 9500]),
-            # Other columns tell.
+            # Other columns decide.
             (";", {"x": ["1,234", "5,678"], "z": ["0,5", "2,25"]}, [1.234, 5.678]),
             (";", {"x": ["1,234", "5,678"], "z": ["0.5", "2.25"]}, [1234, 5678]),
             (",", {"x": ["1,234", "5,678"], "z": ["0,5", "2,25"]}, [1.234, 5.678]),
             (";", {"x": ["1.234", "5.678"], "z": ["0,5", "2,25"]}, [1234, 5678]),
         ],
     )
-    def test_what_could_be_read_either_way(
-        self, tmp_path, monkeypatch, separator, columns, expected
-    ):
+    def test_ambiguous_numbers(self, tmp_path, monkeypatch, separator, columns, expected):
         columns = {name: values * 20 for name, values in columns.items()}
         path = write(tmp_path / "t.csv", {**columns, "y": ["a", "b", "b", "a"] * 10}, separator)
         table = load(path, "y")
         assert_allclose(table.rows["x"].iloc[:2], expected)
-        assert said(table, "could be read either way", columns["x"][0], f"{expected[0]}")
+        assert said(table, "ambiguous", columns["x"][0], f"{expected[0]}")
         frame = run_code(table, monkeypatch)
         assert_allclose(frame["x"].iloc[:2], expected)
 
-    def test_the_user_has_the_last_word(self, tmp_path):
+    def test_the_option_overrides_the_detection(self, tmp_path):
         path = write(tmp_path / "t.csv", {"x": ["1,234", "5,678"] * 20, "y": ["a", "b"] * 20}, ";")
         assert_allclose(load(path, "y", decimal=".").rows["x"].iloc[:2], [1234, 5678])
         assert_allclose(load(path, "y", decimal=",").rows["x"].iloc[:2], [1.234, 5.678])
@@ -120,7 +118,7 @@ class TestNumbers:
         table = load(write(tmp_path / "t.csv", columns, ";"), "y")
         assert_allclose(table.rows["latitude"], np.abs(VALUES) + 1)
         assert_allclose(table.rows["x"], VALUES)
-        assert said(table, "'latitude' has decimal points")
+        assert said(table, "'latitude' uses decimal points")
         assert_allclose(run_code(table, monkeypatch)["latitude"], np.abs(VALUES) + 1)
 
     @pytest.mark.parametrize(
@@ -145,7 +143,7 @@ class TestNumbers:
             "y": TARGET,
         }
         table = load(write(tmp_path / "t.csv", columns, separator), "y")
-        assert kinds(table) == {"x": "words", "z": "number"}
+        assert kinds(table) == {"x": "category", "z": "number"}
         assert table.rows["x"].iloc[:2].tolist() == values
         assert run_code(table, monkeypatch)["x"].iloc[:2].tolist() == values
 
@@ -158,8 +156,8 @@ class TestNumbers:
             "y": with_comma(TARGET),
         }
         table = load(write(tmp_path / "t.csv", columns, ";"), "y")
-        words = dict.fromkeys(["address", "day", "list"], "words")
-        assert kinds(table) == {**words, "amount": "number"}
+        categories = dict.fromkeys(["address", "day", "list"], "category")
+        assert kinds(table) == {**categories, "amount": "number"}
         assert table.rows["address"].iloc[0] == "10.0.0.1"
         frame = run_code(table, monkeypatch)
         assert frame["day"].iloc[0] == "12.05.2020"
@@ -170,8 +168,8 @@ class TestNumbers:
     def test_numbers_that_do_not_fit_are_mentioned(self, tmp_path):
         columns = {"x": ["1,5", "3,1"] * 20, "z": VALUES, "y": TARGET}
         table = load(write(tmp_path / "t.csv", columns), "y")
-        assert kinds(table)["x"] == "words"
-        assert said(table, "'x' is read as words", "'1,5'", "--decimal ,")
+        assert kinds(table)["x"] == "category"
+        assert said(table, "'x' is read as categories", "'1,5'", "--decimal ,")
 
     def test_missing_values(self, tmp_path):
         columns = {"x": with_comma(VALUES), "y": with_comma(TARGET)}
@@ -190,7 +188,7 @@ class TestNumbers:
 class TestSeparators:
     @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
     @pytest.mark.parametrize("name", ["price, EUR", "a;b", "c|d", "tab\tbed", 'say "hi"'])
-    def test_names_may_hold_other_separators(self, tmp_path, separator, name):
+    def test_names_may_contain_other_separators(self, tmp_path, separator, name):
         path = tmp_path / "t.csv"
         names = [name if separator not in name else f'"{name}"', "y"]
         if '"' in name:
@@ -201,15 +199,15 @@ class TestSeparators:
         assert [column.name for column in table.columns] == [name]
         assert_allclose(table.rows[name], VALUES)
 
-    def test_a_separator_of_the_users_choice(self, tmp_path):
+    def test_a_separator_by_option(self, tmp_path):
         path = write(tmp_path / "t.csv", {"x": VALUES, "y": TARGET}, ":")
         assert_allclose(load(path, "y", separator=":").rows["x"], VALUES)
-        with pytest.raises(CommandError, match="no column"):
+        with pytest.raises(CommandError, match="not a column"):
             load(path, "y")
 
-    def test_options_of_text_files_are_not_for_others(self, tmp_path):
+    def test_options_for_text_files_only(self, tmp_path):
         np.savez(tmp_path / "a.npz", X=VALUES[:, None], y=TARGET)
-        with pytest.raises(CommandError, match=r"--decimal ',' is for text files"):
+        with pytest.raises(CommandError, match=r"--decimal ',' is for text files only"):
             load(tmp_path / "a.npz", None, decimal=",")
 
 
@@ -222,7 +220,7 @@ class TestEncodings:
         assert_allclose(run_code(table, monkeypatch)["größe"], VALUES)
 
     @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "latin-1"])
-    def test_others_are_named(self, tmp_path, encoding):
+    def test_other_encodings_are_rejected(self, tmp_path, encoding):
         columns = {"größe": VALUES, "y": TARGET}
         with pytest.raises(CommandError, match="UTF-8") as caught:
             load(write(tmp_path / "t.csv", columns, ";", encoding), "y")

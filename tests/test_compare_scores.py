@@ -1,4 +1,4 @@
-"""The scores of a comparison: those of scikit-learn, CPU seconds, memory, and who wins."""
+"""Test scores, CPU seconds, memory and the recommendation of ``quadfeat compare``."""
 
 import json
 import os
@@ -19,18 +19,18 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
-from quadfeat.apps.compare import boosting, columns, contest, findings, machines, verdict
-from quadfeat.apps.compare.contest import (
+from quadfeat.apps.compare import boosting, columns, conclusions, contest, fitting, verdict
+from quadfeat.apps.compare.boosting import HIST, LIGHTGBM
+from quadfeat.apps.compare.contest import Problem
+from quadfeat.apps.compare.contestants import (
     EXACT,
     GUESS,
-    HIST,
-    LIGHTGBM,
     LINEAR,
+    MAPS,
     MODEL,
     NYSTROEM,
     OURS,
     RBF_SAMPLER,
-    Problem,
 )
 from quadfeat.apps.compare.measuring import PeakMemory, cpu_seconds
 from quadfeat.apps.compare.scoring import Coding, Prediction
@@ -41,7 +41,7 @@ SMALL = ["--max-components", "16", "--folds", "3", "--jobs", "1"]
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Keep threads of boosted trees from waiting for each other on a busy machine."""
+    """Use one thread: threads of boosted trees block each other on a busy machine."""
     with threadpool_limits(1):
         yield
 
@@ -84,7 +84,7 @@ class TestMetrics:
         assert_allclose(found["auc"], metrics.roc_auc_score(y == "b", decisions[:, 0]))
         assert np.isnan(found["log_loss"])
 
-    def test_a_class_that_was_never_seen_counts_against_all(self):
+    def test_a_class_without_training_rows(self):
         train, test = np.array([0.0, 1.0] * 10), np.array([0.0, 1.0, 2.0])
         found = Coding("auc", train).guess(3)
         scores = Coding("auc", train).scores(found, test)
@@ -92,7 +92,7 @@ class TestMetrics:
         assert_allclose(scores["log_loss"], (2 * np.log(2) - np.log(eps)) / 3)
         assert_allclose(scores["auc"], 0.5)
 
-    def test_guessing_is_the_prior(self):
+    def test_the_constant_prediction_is_the_prior(self):
         y = np.repeat(["a", "b", "c"], [50, 30, 20])
         scores = Coding("log-loss", y).scores(Coding("log-loss", y).guess(100), y)
         shares = np.array([0.5, 0.3, 0.2])
@@ -101,7 +101,7 @@ class TestMetrics:
 
 
 class TestMeasuring:
-    def test_sleep_costs_no_cpu_time_and_work_does(self):
+    def test_sleep_takes_no_cpu_time(self):
         start, wall = cpu_seconds(), time.perf_counter()
         time.sleep(0.3)
         asleep = cpu_seconds() - start
@@ -121,7 +121,7 @@ class TestMeasuring:
         subprocess.run([sys.executable, "-S", "-c", code], check=True)
         assert cpu_seconds() - start >= 0.29  # clocks differ by their resolution
 
-    def test_memory_is_that_of_the_work_alone(self):
+    def test_memory_excludes_earlier_allocations(self):
         if np.isnan(PeakMemory().megabytes()):
             pytest.skip("this system cannot measure it")
         before = np.ones(8_000_000)
@@ -140,11 +140,11 @@ class TestMeasuring:
 def circles(scoring="accuracy", n=160):
     X, y = make_circles(n, noise=0.1, factor=0.5, random_state=0)
     frame = pd.DataFrame(X, columns=["a", "b"])
-    return Problem(frame, y, columns.sort_out(frame), scoring, folds=3, max_components=16)
+    return Problem(frame, y, columns.describe(frame), scoring, folds=3, max_components=16)
 
 
 class TestContestants:
-    def test_our_model_with_no_settings_sees_plain_columns(self):
+    def test_quadrature_ridge_gets_unprepared_columns(self):
         problem = circles()
         problem.rows = 1000.0 * problem.rows + 5.0
         fold = problem.fold(0)
@@ -152,7 +152,7 @@ class TestContestants:
         assert fold.plain_train.std() > 100
         row = contest.run_cell(problem, contest.Cell("contest", MODEL, 0))
         seed = contest.seed_of(0, MODEL, 0)
-        model = QuadratureRidgeClassifier(**machines.MODEL_SETTINGS, random_state=seed)
+        model = QuadratureRidgeClassifier(**fitting.MODEL_SETTINGS, random_state=seed)
         model.fit(fold.plain_train, fold.y_train)
         assert row["accuracy"] == model.score(fold.plain_test, fold.y_test)
         expected = metrics.log_loss(fold.y_test, model.predict_proba(fold.plain_test))
@@ -186,7 +186,7 @@ class TestContestants:
         cells = contest.contest_cells(circles(), None, None, "")
         assert {cell.contestant for cell in cells} == {
             *(GUESS, LINEAR, MODEL, HIST, EXACT),
-            *contest.MAPS,
+            *MAPS,
         }
 
     def test_boosted_trees_run_on_one_thread(self, monkeypatch):
@@ -197,7 +197,7 @@ class TestContestants:
             limits.extend(p["num_threads"] for p in pools if p["user_api"] == "openmp")
             raise ValueError("enough")
 
-        monkeypatch.setattr(machines, "fit_booster", fit)
+        monkeypatch.setattr(fitting, "fit_booster", fit)
         row = contest.run_cell(circles(), contest.Cell("contest", HIST, 0))
         assert row["failed"] == "ValueError: enough"
         assert limits
@@ -215,7 +215,7 @@ class TestContestants:
 
 
 def fold_scores(means, spread=0.01):
-    """Scores of four folds; each contestant has its own standard error, all of it in common."""
+    """Return scores of four folds that rise and fall together; ``spread`` is the standard error."""
     wave = 2 * np.array([-1, -1, 1, 1]) * np.sqrt(3 / 4)
     frame = pd.DataFrame({key: mean + spread * wave for key, mean in means.items()})
     frame.columns = pd.MultiIndex.from_tuples(list(means))
@@ -230,8 +230,8 @@ class TestVerdict:
     @pytest.mark.parametrize(
         ("means", "memory", "expected"),
         [
-            ({LINE: 0.5, MAP: 0.80, OUR_MODEL: 0.81}, {}, OUR_MODEL),  # it wins
-            ({LINE: 0.805, MAP: 0.80, OUR_MODEL: 0.81}, {}, LINE),  # a line will do
+            ({LINE: 0.5, MAP: 0.80, OUR_MODEL: 0.81}, {}, OUR_MODEL),  # it has the best score
+            ({LINE: 0.805, MAP: 0.80, OUR_MODEL: 0.81}, {}, LINE),  # a linear model is good enough
             ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {}, MAP),  # memory unknown
             ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {MAP: 900.0, OUR_MODEL: 100.0}, OUR_MODEL),
             ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {MAP: 900.0, OUR_MODEL: 800.0}, MAP),
@@ -239,11 +239,11 @@ class TestVerdict:
             ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.70}, {MAP: 900.0, OUR_MODEL: 100.0}, MAP),
             ({LINE: 0.5, MAP: 0.80, OUR_MODEL: 0.81, TREES: 0.83}, {}, TREES),
             ({LINE: 0.5, MAP: 0.80, OUR_MODEL: 0.81, TREES: 0.805}, {}, OUR_MODEL),
-            # Trees are better than the cheaper choice, but not than the best.
+            # Trees beat the simpler choice, but not the best one.
             ({LINE: 0.5, SMALLER: 0.805, MAP: 0.81, TREES: 0.8075}, {}, MAP),
         ],
     )
-    def test_what_to_use(self, means, memory, expected):
+    def test_recommended_model(self, means, memory, expected):
         found = verdict.decide(fold_scores(means), memory)
         assert found.key == expected
         assert found.saves_memory == (bool(memory) and expected == OUR_MODEL)
@@ -301,14 +301,14 @@ class TestEdges:
         ("value", "word"), [(0.001, "smallest"), (100.0, "largest"), (1.0, None)]
     )
     def test_a_value_at_the_edge_is_named(self, value, word):
-        lines = findings._edge("alpha of linear", value, machines.PENALTIES, "Try more")
+        lines = conclusions.edge("alpha", "Linear model", value, fitting.PENALTIES)
         assert len(lines) == (word is not None)
-        assert all("alpha of linear" in line and f"the {word}" in line for line in lines)
+        assert all(f"alpha = {value:g} is the {word} value" in line for line in lines)
 
 
 @pytest.fixture(scope="module")
 def noise(tmp_path_factory):
-    """The comparison on a target of noise, ranked by RMSE."""
+    """Return the folder of a comparison on a noise target by RMSE, and its output."""
     folder = tmp_path_factory.mktemp("noise")
     rng = np.random.default_rng(3)
     frame = pd.DataFrame(rng.standard_normal((150, 3)), columns=["a", "b", "c"])
@@ -321,7 +321,7 @@ def noise(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def losses(tmp_path_factory):
-    """The comparison on steps, which trees learn and smooth kernels do not, by log loss."""
+    """Return a comparison by log loss on steps, which suit trees and not smooth kernels."""
     folder = tmp_path_factory.mktemp("steps")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((300, 4)).round(4), columns=["a", "b", "c", "d"])
@@ -335,12 +335,15 @@ def losses(tmp_path_factory):
 
 
 class TestCommand:
-    def test_noise_is_called_noise(self, noise):
+    def test_noise_warns(self, noise):
         folder, text = noise
         told = " ".join(text.split())
-        assert "warning: No model is better than guessing by the mean of the target" in told
-        assert "No model is better than guessing" in (folder / "out" / "report.html").read_text()
-        assert re.search(r"warning: alpha of .{6,25} is 100, the largest that was tried", told)
+        assert "Warning No model beats a constant prediction, the mean of the target" in told
+        assert "No model is recommended" in told
+        page = (folder / "out" / "report.html").read_text()
+        assert "No model predicts y better than a constant." in page
+        assert re.search(r"alpha = 100 is the largest value tested", page)
+        assert len(text.splitlines()) < 26  # with introduction and progress bar
 
     def test_files_have_all_columns(self, noise):
         folder, _ = noise
@@ -353,21 +356,24 @@ class TestCommand:
         assert {MODEL, HIST} <= {*played["contestant"]}
         result = json.loads((folder / "out" / "run.json").read_text())["result"]
         assert result["scoring"] == "rmse"
-        assert any("guessing" in line for line in result["warnings"])
+        assert any("constant" in line for line in result["warnings"])
+        assert not result["recommendation"]["beats_constant"]
         guess = next(one for one in result["contestants"] if one["contestant"] == GUESS)
         assert_allclose(guess["rmse"], played[played["contestant"] == GUESS]["rmse"].mean())
         assert guess["fit_cpu_seconds"] is None
 
-    def test_models_without_probabilities_have_a_dash(self, losses):
+    def test_models_without_probabilities_are_not_ranked(self, losses):
         folder, text = losses
-        lines = [line for line in text.splitlines() if line.startswith("│ linear")]
-        assert "-" in lines[0].split("│")[3]
+        told = " ".join(text.split())
+        assert "Without log loss: the linear model, random Fourier features, Nyström" in told
+        page = (folder / "out" / "report.html").read_text(encoding="utf-8")
+        assert "<td class='number' data-value='nan'>\N{EN DASH}</td>" in page
         rows = pd.read_csv(folder / "out" / "scores.csv")
         played = rows[rows["stage"] == "contest"].groupby("contestant")["log_loss"].mean()
         assert played[[LINEAR, RBF_SAMPLER, NYSTROEM, EXACT]].isna().all()
         assert played[[GUESS, MODEL, OURS, HIST]].notna().all()
 
-    def test_it_says_by_how_much_the_winner_wins(self, losses):
+    def test_the_margin_over_the_best_rival(self, losses):
         folder, text = losses
         result = json.loads((folder / "out" / "run.json").read_text())["result"]
         rows = pd.read_csv(folder / "out" / "scores.csv")
@@ -375,14 +381,16 @@ class TestCommand:
         scores = verdict.scores_by_fold(rows, -1)
         decided = verdict.decide(scores)
         assert result["use"] == list(decided.key)
-        gap = verdict.difference(scores, decided.key, decided.rival)
-        assert f"{abs(gap.mean):.4f} ± {gap.error:.4f}" in text
+        rival = result["recommendation"]["rival"]
+        gap = verdict.difference(scores, decided.key, (rival["contestant"], rival["D"] or 0))
+        assert f"{abs(gap.mean):.4f} ± {gap.error:.4f}" in " ".join(text.split())
+        assert gap.probability == result["recommendation"]["probability_better_than_rival"]
         score = float(run_script(folder, (folder / "out" / "model.py").read_text())[1])
         assert 0.0 < score < np.log(2)
 
     @pytest.mark.parametrize(
         ("scoring", "message"),
-        [("rmse", "give accuracy, balanced-accuracy, auc or log-loss"), ("roc", "auc")],
+        [("rmse", "Give accuracy, balanced-accuracy, auc or log-loss"), ("roc", "auc")],
     )
     def test_a_score_of_another_task(self, tmp_path, scoring, message):
         path = save(people(), tmp_path / "people.csv")
@@ -391,7 +399,7 @@ class TestCommand:
         assert message in done.stderr
 
 
-def test_our_model_is_made_in_one_place():
-    model = machines.default_model("regression", balanced=False, seed=3)
-    expected = QuadratureRidge(**machines.MODEL_SETTINGS, random_state=3)
+def test_the_default_model_has_the_settings_of_the_script():
+    model = fitting.default_model("regression", balanced=False, seed=3)
+    expected = QuadratureRidge(**fitting.MODEL_SETTINGS, random_state=3)
     assert model.get_params() == expected.get_params()

@@ -1,4 +1,4 @@
-"""The script that ``quadfeat compare`` writes: public names only, and the model of the contest."""
+"""Test the script that ``quadfeat compare`` writes: it uses public names only, and it runs."""
 
 import ast
 import subprocess
@@ -17,8 +17,8 @@ from sklearn.metrics import log_loss, roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
-from quadfeat.apps.compare import machines, snippet
-from quadfeat.apps.compare.contest import (
+from quadfeat.apps.compare import fitting, snippet
+from quadfeat.apps.compare.contestants import (
     HIST,
     LIGHTGBM,
     LINEAR,
@@ -31,7 +31,7 @@ from quadfeat.apps.compare.table import load
 from quadfeat.kernels import ArcCosine, Gaussian, Matern
 from tables import people, run_script, save
 
-# Scripts need what quadfeat itself needs, and pandas to read the table.
+# Scripts need the requirements of quadfeat, and pandas to read the table.
 EXTRAS = {"typer", "rich", "matplotlib", "pyarrow", "openpyxl", "dask", "skrub", "jinja2", "pooch"}
 WITHOUT_EXTRAS = f"""
 import sys
@@ -65,14 +65,14 @@ MODELS = [
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Keep threads of boosted trees from waiting for each other on a busy machine."""
+    """Use one thread: threads of boosted trees block each other on a busy machine."""
     with threadpool_limits(1):
         yield
 
 
 @pytest.fixture
 def run(tmp_path):
-    """A function that returns what a script defines, and the score it prints."""
+    """Return a function that runs a script and returns its variables and its score."""
 
     def run(script):
         scope, printed = run_script(tmp_path, script)
@@ -125,7 +125,7 @@ class TestScript:
 
 
 class TestScores:
-    """The script prints the score by which models were ranked."""
+    """The script prints the score that ranked the models."""
 
     @pytest.mark.parametrize("contestant", [LINEAR, OURS, HIST])
     @pytest.mark.parametrize("classes", [2, 3])
@@ -167,7 +167,7 @@ def blobs(classes, n=150):
 
 
 class TestModel:
-    """Our model with no settings: a few lines in memory, blocks for a large file."""
+    """QuadratureRidge takes a few lines in memory, and blocks for a large file."""
 
     def test_a_table_of_numbers_takes_five_lines(self, tmp_path, run):
         table = load(save(blobs(2), tmp_path / "blobs.csv"), "kind")
@@ -176,7 +176,7 @@ class TestModel:
         assert len(lines) <= 6  # with the names of columns
         assert "prepare" not in script
         scope, score = run(script)
-        model = QuadratureRidgeClassifier(**machines.MODEL_SETTINGS, random_state=0)
+        model = QuadratureRidgeClassifier(**fitting.MODEL_SETTINGS, random_state=0)
         model.fit(scope["X_train"], scope["y_train"])
         assert score == model.score(scope["X_test"], scope["y_test"])
 
@@ -205,7 +205,7 @@ class TestModel:
             assert (model.predict(X) == y).mean() > 0.8
         else:
             assert X.shape[1] == 2
-            assert model.score(X, y) > 0.7  # of 0.76 that can be had
+            assert model.score(X, y) > 0.7  # the best possible score is 0.76
 
     def test_small_files_and_archives_are_read_as_a_whole(self, tmp_path, monkeypatch):
         table = load(save(blobs(2), tmp_path / "blobs.csv"), "kind")
@@ -217,13 +217,13 @@ class TestModel:
         assert not snippet.can_stream(load(tmp_path / "a.npz", "y"))
         balanced = snippet.build(
             table, MODEL, None, 0, alpha=np.nan, scoring="balanced-accuracy"
-        )  # which needs all rows at once
+        )  # needs all rows at once
         assert 'class_weight="balanced"' in balanced
         assert "Blocks" not in balanced
 
 
 def check_imports(script):
-    """Assert that a script imports nothing of ours that is not public."""
+    """Assert that a script imports only public names of quadfeat."""
     nodes = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.ImportFrom)]
     plain = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Import)]
     assert {name.name for node in plain for name in node.names} <= {"numpy", "pandas"}

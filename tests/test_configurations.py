@@ -1,5 +1,8 @@
-"""scikit-learn's checks over configurations, methods that are there only where they can serve,
-and parameters that are changed between batches."""
+"""Run scikit-learn's checks over many configurations.
+
+Also test methods that exist only in some configurations, and changes of parameters between
+batches.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ X = rng.standard_normal((300, 3))
 y = np.sin(X[:, 0]) + X[:, 1]
 LABELS = (y > 0).astype(int)
 
-FIXED = {"kernel": "gaussian", "alpha": 1.0}  # so that nothing is searched for
+FIXED = {"kernel": "gaussian", "alpha": 1.0}  # skips all searches
 OF_MODELS = [
     {"solver": "cg"},
     {"solver": "cg", "tol": 1e-6, "alpha": 0.1},
@@ -60,7 +63,7 @@ MAPS = [
     QuadratureFeatures(n_components=20, reweight=True),
 ]
 
-# Checks that may fail: where, and why.
+# Checks that may fail, where, and why.
 EXPLAINED = {
     "check_sample_weight_equivalence_on_dense_data": (
         lambda model: model.alpha in ("auto", "gcv", "loo", "evidence"),
@@ -84,12 +87,12 @@ EXPLAINED["check_sample_weight_equivalence_on_sparse_data"] = EXPLAINED[
 
 def is_explained(estimator, name):
     if isinstance(estimator, QuadratureFeatures):
-        # All rows of positive weight count alike in reweight, as its docstring says.
+        # `reweight` treats all rows of positive weight alike, as its docstring says.
         return estimator.reweight and name.startswith("check_sample_weight_equivalence")
     return name in EXPLAINED and EXPLAINED[name][0](estimator)
 
 
-# The checks use tables of one and two columns, where degree 3 warns of its infinite variance.
+# The checks use tables of one and two columns, for which degree 3 warns of infinite variance.
 @pytest.mark.filterwarnings("ignore:the weights of .* have infinite variance")
 @pytest.mark.parametrize("estimator", [*MODELS, *MAPS], ids=repr)
 def test_every_check_of_scikit_learn(estimator):
@@ -102,7 +105,7 @@ def test_every_check_of_scikit_learn(estimator):
         and not is_explained(estimator, result["check_name"])
     }
     assert failed == {}
-    # One needs a process of its own (tests/test_ridge.py).
+    # One check needs its own process (tests/test_ridge.py).
     skipped = {result["check_name"] for result in results if result["status"] == "skipped"}
     assert skipped <= {"check_array_api_input"}
 
@@ -121,7 +124,7 @@ def test_there_are_enough_configurations():
         ({"class_weight": {0: 2.0}}, ()),
     ],
 )
-def test_methods_that_cannot_serve_are_not_there(parameters, missing):
+def test_unsupported_methods_are_missing(parameters, missing):
     for model in (
         QuadratureRidgeClassifier(**FIXED | {"n_components": 9} | parameters),
         QuadratureRidgeClassifier(**FIXED | {"n_components": 9} | parameters).fit(X, LABELS),
@@ -147,32 +150,34 @@ class TestChangesBetweenBatches:
         ids=str,
     )
     @pytest.mark.parametrize("first", ["partial_fit", "fit"])
-    def test_what_concerns_all_rows_is_refused(self, first, change):
+    def test_changes_that_affect_earlier_rows_are_rejected(self, first, change):
         model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, rule="orf", random_state=0)
         getattr(model, first)(X, y)
         before = model.coef_
         model.set_params(**change)
         name = next(iter(change))
-        with pytest.raises(ValueError, match=rf"{name}=.* has no effect on a model that has rows"):
+        with pytest.raises(
+            ValueError, match=rf"{name}=.* has no effect on a model that already has rows"
+        ):
             model.partial_fit(X, y)
         assert model.coef_ is before or np.array_equal(model.coef_, before)
         assert model._solution.summary.moments.n_rows == 300
         model.fit(X, y).partial_fit(X, y)
 
-    def test_another_map_is_refused(self):
+    def test_another_map_is_rejected(self):
         maps = [QuadratureFeatures(n_components=20, random_state=s).fit(X) for s in (0, 1)]
         model = QuadratureRidge(alpha=1.0, features=maps[0]).partial_fit(X, y)
         model.set_params(features=maps[1])
         with pytest.raises(ValueError, match=r"features=.* has no effect"):
             model.partial_fit(X, y)
 
-    def test_other_weights_of_classes_are_refused(self):
+    def test_other_class_weights_are_rejected(self):
         model = QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=20, random_state=0)
         model.partial_fit(X, LABELS).set_params(class_weight={0: 2.0})
         with pytest.raises(ValueError, match=r"class_weight=.* has no effect"):
             model.partial_fit(X, LABELS)
 
-    def test_what_concerns_the_solution_takes_effect(self):
+    def test_changes_that_affect_only_the_solution_take_effect(self):
         given = {"n_components": 20, "rule": "orf", "random_state": 0, "gram_dtype": "float64"}
         model = QuadratureRidge("gaussian", alpha=1.0, **given).partial_fit(X, y)
         model.set_params(alpha=3.0, fit_intercept=False, n_jobs=2).partial_fit(X, y)
@@ -180,7 +185,7 @@ class TestChangesBetweenBatches:
         whole.fit(np.vstack([X, X]), np.concatenate([y, y]))
         np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-6)
 
-    def test_models_of_other_class_weights_are_not_merged(self):
+    def test_models_with_different_class_weights_do_not_merge(self):
         features = QuadratureFeatures(n_components=9, random_state=0).fit(X)
         left, right = (
             QuadratureRidgeClassifier(alpha=1.0, features=features, class_weight=weights).fit(
@@ -188,7 +193,7 @@ class TestChangesBetweenBatches:
             )
             for weights in ({0: 1.0, 1: 5.0}, {0: 5.0, 1: 1.0})
         )
-        with pytest.raises(ValueError, match=r"class_weight was .* for the rows of this model"):
+        with pytest.raises(ValueError, match=r"class_weight is .* for this model"):
             left.merge(right)
         balanced = QuadratureRidgeClassifier(alpha=1.0, features=features, class_weight="balanced")
         balanced.fit(X, LABELS).set_params(class_weight=left.class_weight)
@@ -197,5 +202,5 @@ class TestChangesBetweenBatches:
         declared = QuadratureRidgeClassifier(alpha=1.0, features=features)
         declared.partial_fit(X, LABELS, classes=[0, 1])
         other = QuadratureRidgeClassifier(alpha=1.0, features=features).fit(X, LABELS + 1)
-        with pytest.raises(ValueError, match=r"classes \[2\], which are not among"):
+        with pytest.raises(ValueError, match=r"classes \[2\], which are not in"):
             declared.merge(other)

@@ -1,4 +1,4 @@
-"""Conjugate gradients against direct solutions, and the bound that stops them against the truth."""
+"""Compare conjugate gradients with direct solutions, and their error bound with the true error."""
 
 import copy
 import warnings
@@ -29,7 +29,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 def problem(n=120, n_rows=300, n_outputs=2, decay=0.1, seed=0):
-    """Return rows whose products have eigenvalues over many orders, and targets."""
+    """Return rows whose Gram matrix has eigenvalues of many magnitudes, and targets."""
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(rng.standard_normal((n, n)))[0]
     Z = rng.standard_normal((n_rows, n)) * np.exp(-decay * np.arange(n)) @ turn
@@ -52,7 +52,7 @@ def run(Z, Y, alpha, tol=1e-10, max_iter=400, **options):
 
 @pytest.mark.parametrize("alpha", [1e-3, 1e-2, 1.0, 1e6])
 @pytest.mark.parametrize("n_outputs", [1, 2, 7])
-def test_solution_is_the_direct_one(alpha, n_outputs):
+def test_solution_agrees_with_the_direct_one(alpha, n_outputs):
     Z, Y = problem(n_outputs=n_outputs)
     state, converged = run(Z, Y, alpha)
     expected = np.linalg.solve(Z.T @ Z + alpha * np.eye(120), Z.T @ Y)
@@ -63,7 +63,7 @@ def test_solution_is_the_direct_one(alpha, n_outputs):
 
 
 @pytest.mark.parametrize("alpha", [1e-4, 1e-1, 10.0])
-def test_the_bound_is_one_at_every_step(alpha):
+def test_the_bound_holds_at_every_step(alpha):
     Z, Y = problem()
     matrix = Z.T @ Z + alpha * np.eye(120)
     expected = np.linalg.solve(matrix, Z.T @ Y)
@@ -87,7 +87,7 @@ def test_the_bound_is_one_at_every_step(alpha):
 
 @given(st.integers(0, 10_000), st.floats(0.0, 0.5), st.floats(-6, 2))
 @settings(max_examples=30, deadline=None)
-def test_the_approximation_is_below_the_matrix(seed, decay, log_alpha):
+def test_the_approximation_is_a_lower_bound_of_the_matrix(seed, decay, log_alpha):
     Z, _ = problem(n=40, n_rows=60, decay=decay, seed=seed)
     A = Z.T @ Z
     alpha = 10.0**log_alpha
@@ -96,7 +96,7 @@ def test_the_approximation_is_below_the_matrix(seed, decay, log_alpha):
     assert np.linalg.eigvalsh(A - below)[0] >= -1e-12 * np.linalg.norm(A, 2)
     assert_allclose(found.vectors.T @ found.vectors, np.eye(len(found.values)), atol=1e-12)
     assert (np.diff(found.values) <= 0).all()
-    # The bound is that with the approximation in the place of the matrix.
+    # The bound uses the approximation instead of the matrix.
     residual = np.random.default_rng(seed).standard_normal((40, 3))
     expected = np.linalg.solve(below + alpha * np.eye(40), residual)
     expected = np.sqrt(np.einsum("ij,ij->j", residual, expected))
@@ -104,9 +104,9 @@ def test_the_approximation_is_below_the_matrix(seed, decay, log_alpha):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("gamma", [1e-4, 0.1])  # features that hardly vary, and that do
+@pytest.mark.parametrize("gamma", [1e-4, 0.1])  # features that hardly vary, and features that do
 @pytest.mark.parametrize("centered", [False, True])
-def test_the_approximation_is_below_the_matrix_of_rounded_products(gamma, weighted, centered):
+def test_the_approximation_is_a_lower_bound_of_rounded_products(gamma, weighted, centered):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (3000, 3)).astype(np.float32)
     weights = rng.uniform(0, 3, 3000) if weighted else np.ones(3000)
@@ -123,7 +123,7 @@ def test_the_approximation_is_below_the_matrix_of_rounded_products(gamma, weight
     below = found.vectors * found.values @ found.vectors.T
     assert np.linalg.eigvalsh(A - below)[0] >= -found.excess
     assert found.excess < 1e-6 * np.trace(Z.T @ (weights[:, None] * Z))
-    # Residuals along eigenvectors are those that tell most of each eigenvalue.
+    # Residuals along eigenvectors are the most sensitive to each eigenvalue.
     values, vectors = np.linalg.eigh(A)
     for alpha in (1e-6, 1e-4, 1e-2, 1.0, 100.0):
         exact = 1 / np.sqrt(np.maximum(values, 0) + alpha)
@@ -131,7 +131,7 @@ def test_the_approximation_is_below_the_matrix_of_rounded_products(gamma, weight
         assert (exact <= bound * (1 + 1e-6)).all()
 
 
-def test_the_preconditioner_undoes_the_large_eigenvalues():
+def test_the_preconditioner_removes_the_large_eigenvalues():
     Z, _ = problem(n=400, n_rows=500, decay=0.05)
     A, alpha = Z.T @ Z, 1e-3
     found = Nystrom.of(lambda V: A @ V, 400, alpha, EPS, np.random.default_rng(0))
@@ -150,7 +150,7 @@ def test_the_preconditioner_saves_steps(monkeypatch):
     assert fast.n_iter < slow.n_iter / 2
 
 
-def test_outputs_that_depend_on_each_other():
+def test_linearly_dependent_outputs():
     Z, Y = problem(n_outputs=1)
     Y = np.column_stack([Y, 2 * Y, -Y, Y + 1e-13, np.zeros_like(Y)])
     state, converged = run(Z, Y, 0.1)
@@ -161,7 +161,7 @@ def test_outputs_that_depend_on_each_other():
     assert_array_equal(state.coefficients[:, 4], 0.0)
 
 
-def test_outputs_of_very_different_size():
+def test_outputs_of_very_different_scales():
     Z, Y = problem(n_outputs=3)
     units = np.array([1e-150, 1.0, 1e150])
     state, converged = run(Z, Y * units, 0.1)
@@ -177,7 +177,7 @@ def test_nothing_to_solve(n_outputs):
     assert converged
     assert state.n_iter == 0
     assert_array_equal(state.coefficients, 0.0)
-    # And a matrix of zeros, whose approximation has no columns.
+    # The approximation of a zero matrix has no columns.
     rng = np.random.default_rng(0)
     right = rng.standard_normal((20, n_outputs))
     state = begin(np.zeros_like, right, 0.5, EPS, rng)
@@ -203,7 +203,7 @@ def test_a_state_goes_on_as_if_it_had_not_been_left():
         assert converged == (max_iter == 400)
     assert_array_equal(state.coefficients, whole.coefficients)
     assert state.errors == whole.errors
-    # It is done, and stays so.
+    # A finished state stays finished.
     again = copy.deepcopy(state)
     assert advance(
         lambda V: A @ V, right, np.linalg.norm(Y, axis=0), again, tol=1e-10, max_iter=400
@@ -225,7 +225,7 @@ def test_steps_end_where_they_are_told_to():
 
 
 class TestRefinement:
-    """Products in float32 for a system that is to be solved to float64."""
+    """Test solutions to float64 accuracy by products in float32."""
 
     alpha = 1e-2
     tol = 1e-10
@@ -247,7 +247,7 @@ class TestRefinement:
     def begin(self, multiply, right):
         return begin(multiply, right, self.alpha, 6e-8, np.random.default_rng(0))
 
-    def test_true_residuals_get_where_updated_ones_only_say_they_are(self):
+    def test_true_residuals_reach_the_tolerance_that_updated_ones_only_claim(self):
         Z, Y, multiply, check, right = self.parts()
         scales = np.linalg.norm(Y, axis=0)
         expected = np.linalg.solve(Z.T @ Z + self.alpha * np.eye(120), right)
@@ -263,7 +263,7 @@ class TestRefinement:
         assert error(state) <= state.totals[-1] <= self.tol
         assert len(state.bounds) > 1
         assert state.bounds == sorted(state.bounds, reverse=True)
-        # A tolerance that the updated residual reaches honestly takes one check.
+        # One check is enough if the updated residual really reaches the tolerance.
         state = self.begin(multiply, right)
         assert solve(multiply, check, right, scales, state, tol=1e-3, max_iter=400)
         assert state.checked_at == [state.n_iter]
@@ -291,7 +291,7 @@ class TestRefinement:
             assert state.bounds[-1] <= 1e-6
             assert state.totals[-1] >= state.roundings[-1]
 
-    def test_it_ends_where_nothing_more_can_be_won(self):
+    def test_it_stops_at_the_limit_of_rounding(self):
         _, Y, multiply, check, right = self.parts()
         state = self.begin(multiply, right)
         scales = np.linalg.norm(Y, axis=0)
@@ -332,7 +332,7 @@ class TestRefinement:
 
 
 class TestPublishedError:
-    """``solver_error_`` against a dense solution for the same features in float64."""
+    """Compare ``solver_error_`` with a dense solution for the same features in float64."""
 
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (500, 3))
@@ -341,7 +341,7 @@ class TestPublishedError:
     weights = rng.uniform(0, 3, 500)
 
     def fit(self, X, Y, weights=None, *, model=QuadratureRidge, **options):
-        """Return a fitted model, and whether it has warned."""
+        """Return a fitted model and whether it warned."""
         parameters = {"solver": "cg", "n_components": 80, "random_state": 0} | options
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -350,11 +350,11 @@ class TestPublishedError:
         return fitted, [str(one.message) for one in caught]
 
     def true_error(self, model, predicted, X, Y, weights, intercept, alpha):
-        """Return the largest relative error of predictions, by a QR factor of weighted rows."""
+        """Return the largest relative error of predictions, from a QR factor of weighted rows."""
         Z = model.features_.transform(X).astype(np.float64)
         Y = Y.reshape(len(X), -1)
         counts = np.ones(len(X)) if weights is None else weights
-        origin = Y[0] * intercept  # so that large targets do not cancel
+        origin = Y[0] * intercept  # avoids cancellation for large targets
         targets = Y - origin
         means, centers = (counts @ rows / counts.sum() * intercept for rows in (Z, targets))
         roots = np.sqrt(counts)[:, None]
@@ -380,18 +380,18 @@ class TestPublishedError:
                 wrong = self.true_error(model, predicted, X, Y, weights, intercept, alpha)
                 assert wrong <= error * (1 + 1e-6) + 1e-13
                 assert error <= 100 * wrong
-                # It warns of what was not reached, and only of that.
+                # It warns if and only if the tolerance was not reached.
                 assert (error > tol) == bool(messages)
                 if dtype == np.float64 or (tol >= 1e-3 and not offset):
                     assert not messages
                 elif messages:
-                    assert f"right to {error:.2g}" in messages[0]
+                    assert f"up to {error:.2g}, above tol" in messages[0]
                     assert "pass X as float64" in messages[0]
-                    # The smallest penalty is beside the rounding of products, too.
-                    rounds = "Rounding to float32 alone is" in messages[0]
+                    # With the smallest penalty, the solver may also run out of steps.
+                    rounds = "Rounding errors of float32 alone are" in messages[0]
                     assert rounds or (alpha == 1e-4 and model.n_iter_ == 500)
 
-    def test_usual_tolerances_take_one_more_pass(self, monkeypatch):
+    def test_usual_tolerances_need_one_more_pass(self, monkeypatch):
         passes = []
         residuals = System.residuals
 
@@ -408,7 +408,7 @@ class TestPublishedError:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("form", ["sparse", "blocks"])
-    def test_rows_of_all_kinds(self, form, dtype):
+    def test_all_kinds_of_rows(self, form, dtype):
         X = np.where(self.X > 0, self.X, 0).astype(dtype)
         blocks = [(X[part], self.Y[part]) for part in np.array_split(np.arange(500), 3)]
         rows = (sparse.csr_array(X), self.Y) if form == "sparse" else (blocks, None)
@@ -419,7 +419,7 @@ class TestPublishedError:
             assert wrong <= model.solver_error_ * (1 + 1e-6)
             assert (model.solver_error_ > tol) == bool(messages)
 
-    @pytest.mark.parametrize("n_outputs", [1, 70])  # which the core multiplies, and BLAS
+    @pytest.mark.parametrize("n_outputs", [1, 70])  # multiplied by the native core, and by BLAS
     def test_any_number_of_outputs(self, n_outputs):
         X = self.X.astype(np.float32)
         Y = np.sin(X @ np.random.default_rng(0).standard_normal((3, n_outputs)) + 1)

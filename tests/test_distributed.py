@@ -1,4 +1,4 @@
-"""Dask collections: the same maps and models as those of a fit in this process."""
+"""Test Dask collections: maps and models equal those of a fit in this process."""
 
 import functools
 import os
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.frozen import FrozenEstimator
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, grow
@@ -29,7 +30,7 @@ from quadfeat.solvers.targets import Outputs
 
 N_ROWS, N_COLUMNS = 1500, 3
 
-# Uneven ones, one of them empty, with columns apart.
+# Uneven chunks, one of them empty. Columns are split too.
 CHUNKS = ((500, 0, 37, 963), (2, 1))
 
 
@@ -67,7 +68,7 @@ def assert_close(found, expected, tolerance=1e-6):
 
 
 class TestCollections:
-    def test_are_told_without_importing_dask(self):
+    def test_are_recognized_without_importing_dask(self):
         X, y = table(20)
         frame = dd.from_pandas(frame_of(X, y=y), npartitions=2)
         for collection in (da.from_array(X), frame, frame["y"], frame.to_dask_array()):
@@ -76,14 +77,14 @@ class TestCollections:
             assert not is_dask(other)
 
     @pytest.mark.parametrize("bad", [dask.delayed(1), da.ones(3), da.ones((2, 2, 2))])
-    def test_others_are_refused(self, bad):
+    def test_other_collections_are_rejected(self, bad):
         for fit in (QuadratureFeatures().fit, functools.partial(ridge().fit, y=np.ones(3))):
             with pytest.raises((TypeError, ValueError), match=r"X (is a Delayed|has shape)"):
                 fit(bad)
 
-    def test_a_column_of_a_frame_is_no_table(self):
+    def test_a_column_of_a_frame_is_rejected(self):
         frame = dd.from_pandas(frame_of(table(20)[0]), npartitions=2)
-        with pytest.raises(TypeError, match="give a Dask array, or a Dask data frame"):
+        with pytest.raises(TypeError, match="pass a Dask array or a Dask data frame"):
             QuadratureFeatures().fit(frame["a"])
 
 
@@ -105,7 +106,7 @@ class TestMap:
         assert Z.chunks[1] == (64,)
         np.testing.assert_array_equal(Z.compute(), local.transform(X))
 
-    def test_of_many_rows_is_chosen_by_the_same_few(self):
+    def test_large_tables_are_sampled_alike(self):
         X, _ = table(20_000)
         local = QuadratureFeatures(n_components=64, random_state=3).fit(X)
         lazy = da.from_array(X, chunks=(3000, 3))
@@ -115,7 +116,7 @@ class TestMap:
         assert error.low < expected.high
         assert expected.low < error.high
 
-    def test_weights_are_as_good_as_copies(self):
+    def test_integer_weights_equal_copies(self):
         X, _ = table()
         counts = np.random.default_rng(1).integers(0, 4, len(X))
         counts[:500] = 0  # the whole first block
@@ -136,7 +137,7 @@ class TestMap:
         Z = features.transform(lazy)
         assert Z.shape[1] == 64
         np.testing.assert_array_equal(Z.compute(), local.transform(frame))
-        # With some partitions left without rows.
+        # Some partitions have no rows left.
         few = features.transform(lazy[lazy["a"] > 2.5]).compute()
         np.testing.assert_array_equal(few, local.transform(frame[frame["a"] > 2.5]))
         with pytest.raises(ValueError, match="feature names should match"):
@@ -182,8 +183,8 @@ class TestRidge:
         ids=str,
     )
     @pytest.mark.parametrize("weighted", [False, True])
-    # Rows that count twice are left out as a whole, which GCV does not account for.
-    @pytest.mark.filterwarnings("ignore:alpha='gcv' alone would take")
+    # Leave-one-out leaves out both copies of a row of weight 2, unlike GCV.
+    @pytest.mark.filterwarnings("ignore:alpha='gcv' alone would choose")
     def test_is_that_of_a_local_fit(self, options, weighted):
         X, y = table()
         weights = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
@@ -194,7 +195,7 @@ class TestRidge:
         lazy = da.from_array(X, chunks=CHUNKS)
         model = ridge(**options).fit(lazy, da.from_array(y, chunks=600), lazy_weights)
         assert model.features_.fingerprint() == local.features_.fingerprint()
-        assert model.alpha_ == pytest.approx(local.alpha_, rel=1e-3)  # a search, where it is flat
+        assert model.alpha_ == pytest.approx(local.alpha_, rel=1e-3)  # the optimum is flat
         predicted = model.predict(lazy)
         assert predicted.shape == y.shape
         assert predicted.chunks[0] == CHUNKS[0]
@@ -216,7 +217,7 @@ class TestRidge:
         np.testing.assert_allclose(*gammas, rtol=1e-9)
         assert_close(model.predict(X), local.predict(X))
         labels = np.digitize(y, [3.0, 4.0, 6.0])
-        labels[:120] = 1  # the others are in later blocks
+        labels[:120] = 1  # the other classes are in later blocks
         local, model = (
             classifier(lengthscales="isotropic").fit(rows, labels) for rows in (X, lazy)
         )
@@ -289,7 +290,7 @@ class TestRidge:
     def test_one_block_and_many(self):
         X, y = table(300)
         local = ridge().fit(X, y).predict(X)
-        for rows in (300, 4):  # a tree of three levels
+        for rows in (300, 4):  # a reduction tree of three levels
             model = ridge().fit(da.from_array(X, chunks=(rows, 3)), y)
             assert_close(model.predict(X), local)
 
@@ -306,7 +307,7 @@ class TestRidge:
         model = QuadratureRidge(alpha=1.0, features=unfitted, gram_dtype="float64").fit(lazy, y)
         local = QuadratureRidge(alpha=1.0, features=unfitted, gram_dtype="float64").fit(X, y)
         assert_close(model.predict(X), local.predict(X))
-        with pytest.raises(ValueError, match="features was fitted to 3 columns, and X has 2"):
+        with pytest.raises(ValueError, match="features was fitted to 3 columns, but X has 2"):
             QuadratureRidge(alpha=1.0, features=features).fit(lazy[:, :2], y)
 
     def test_rows_can_be_added_later(self):
@@ -316,7 +317,7 @@ class TestRidge:
         local = ridge(kernel=Gaussian(0.3), rule="rff").fit(X, y)
         assert_close(model.predict(X), local.predict(X))
 
-    def test_says_how_many_rows_there_were(self, capsys):
+    def test_reports_the_number_of_rows(self, capsys):
         X, y = table(200)
         ridge(verbose=True).fit(da.from_array(X, chunks=(50, 3)), y)
         assert "200 rows" in capsys.readouterr().err
@@ -326,19 +327,21 @@ class TestRidge:
         lazy = da.from_array(X, chunks=(30, 3))
         with pytest.raises(ValueError, match="requires y to be passed"):
             ridge().fit(lazy)
-        with pytest.raises(ValueError, match="X has 100 rows and y has 99"):
+        with pytest.raises(ValueError, match="X has 100 rows, but y has 99"):
             ridge().fit(lazy, y[:99])
-        with pytest.raises(ValueError, match="X has 100 rows and y has 99"):
+        with pytest.raises(ValueError, match="X has 100 rows, but y has 99"):
             ridge().fit(lazy, da.from_array(y[:99]))
-        with pytest.raises(ValueError, match="X has 100 rows and sample_weight has 3"):
+        with pytest.raises(ValueError, match="X has 100 rows, but sample_weight has 3"):
             ridge().fit(lazy, y, np.ones(3))
         series = dd.from_pandas(pd.Series(y), npartitions=3)
-        with pytest.raises(ValueError, match="X has 4 blocks and y has 3, of sizes that are not"):
+        with pytest.raises(ValueError, match="X has 4 blocks, y has 3, and their sizes are not"):
             ridge().fit(lazy, series)
         series = dd.from_pandas(pd.Series(y), npartitions=4)
-        with pytest.raises(ValueError, match=r"of X has \d+ rows and that of y beside it has 25"):
+        with pytest.raises(
+            ValueError, match=r"of X has \d+ rows, but the matching block of y has 25"
+        ):
             ridge().fit(lazy, series)
-        with pytest.raises(ValueError, match=r"checkpoint=.* has nothing to act on"):
+        with pytest.raises(ValueError, match=r"checkpoint=.* has no effect"):
             ridge(checkpoint=tmp_path / "state").fit(lazy, y)
         with pytest.raises(ValueError, match="X has no rows"):
             ridge().fit(lazy[:0], y[:0])
@@ -353,12 +356,12 @@ class TestRidge:
         model = ridge().fit(lazy, y)
         with pytest.raises(ValueError, match="X has 2 features, but QuadratureRidge is expecting"):
             model.predict(lazy[:, :2])
-        with pytest.raises(AttributeError, match="return_std needs the matrix of products"):
+        with pytest.raises(AttributeError, match="return_std needs the Gram matrix"):
             ridge(solver="cg").fit(lazy, y).predict(lazy, return_std=True)
 
     @pytest.mark.parametrize("of_targets", [False, True])
     @pytest.mark.parametrize("options", [{}, {"kernel": Gaussian(0.3), "rule": "rff"}], ids=str)
-    def test_missing_values_are_refused_as_in_a_local_fit(self, of_targets, options):
+    def test_missing_values_are_rejected_as_in_a_local_fit(self, of_targets, options):
         X, y = table(100)
         (y if of_targets else X[:, 1])[70] = np.nan
         with pytest.raises(ValueError, match="contains NaN") as expected:
@@ -369,7 +372,7 @@ class TestRidge:
         assert str(found.value) == str(expected.value)
         assert not hasattr(model, "n_features_in_")
 
-    def test_a_fit_that_fails_leaves_the_earlier_one(self):
+    def test_a_failed_fit_keeps_the_previous_fit(self):
         X, y = table(100)
         model = ridge().fit(X, y)
         before = model.predict(X)
@@ -380,7 +383,7 @@ class TestRidge:
 
 class TestClassifier:
     def classes(self, X, names):
-        """Return labels in which some classes are missing from the first blocks."""
+        """Return labels. Some classes are missing from the first blocks."""
         which = (X[:, 0] + X[:, 1] ** 2 > 1.0).astype(int)
         which[700:] += 2 * (X[700:, 2] > 1.0)
         return np.array(names)[which]
@@ -433,7 +436,7 @@ class TestClassifier:
         assert found.shape[1] == 2
         assert_close(found.compute(), local.predict_proba(frame[names]), 1e-4)
 
-    def test_each_block_of_one_class(self):
+    def test_blocks_of_a_single_class(self):
         X, _ = table(400)
         y = np.repeat([0, 1], 200)
         lazy = da.from_array(X, chunks=(200, 3))
@@ -443,23 +446,124 @@ class TestClassifier:
 
     def test_one_class_is_not_enough(self):
         X, _ = table(100)
-        with pytest.raises(ValueError, match="y has one class only"):
+        with pytest.raises(ValueError, match="y has only one class"):
             classifier().fit(da.from_array(X, chunks=(30, 3)), np.ones(100, int))
+
+
+class TestScore:
+    """Test that the score of a Dask collection equals that of the same rows in memory."""
+
+    NAMES = ("a", "b", "c")
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("solver", ["normal", "cg"])
+    def test_of_arrays(self, weighted, solver):
+        X, y = table()
+        weights = (np.arange(len(y)) % 3).astype(float) if weighted else None
+        model = ridge(solver=solver).fit(X, y)
+        expected = model.score(X, y, weights)
+        lazy = da.from_array(X, chunks=CHUNKS)
+        lazy_weights = None if weights is None else da.from_array(weights, chunks=200)
+        for targets in (y, da.from_array(y, chunks=600)):
+            for given in (weights, lazy_weights):
+                found = model.score(lazy, targets, given)
+                assert isinstance(found, float)
+                assert found == pytest.approx(expected, rel=1e-10)
+
+    def test_of_frames(self):
+        X, y = table()
+        frame = frame_of(X, y=y, w=np.arange(len(y)) % 3)
+        names = list(self.NAMES)
+        lazy = dd.from_pandas(frame, npartitions=4)
+        kept, local = lazy[lazy["a"] > -1.0], frame[frame["a"] > -1.0]  # of unknown sizes
+        model = ridge().fit(lazy[names], lazy["y"])
+        expected = model.score(local[names], local["y"])
+        for targets in (kept["y"], kept["y"].to_dask_array(), local["y"].to_numpy()):
+            assert model.score(kept[names], targets) == pytest.approx(expected, rel=1e-10)
+        expected = model.score(local[names], local["y"], local["w"])
+        found = model.score(kept[names], kept["y"], sample_weight=kept["w"])
+        assert found == pytest.approx(expected, rel=1e-10)
+
+    def test_of_several_outputs(self):
+        X, y = table()
+        Y = np.column_stack([y, np.ones_like(y), X[:, 0]])  # one of them constant
+        model = ridge().fit(X, Y)
+        found = model.score(da.from_array(X, chunks=CHUNKS), da.from_array(Y, chunks=(450, 3)))
+        assert found == pytest.approx(model.score(X, Y), rel=1e-9)
+        with pytest.raises(ValueError, match=r"y has shape \(500, 1\), but the predictions have"):
+            model.score(da.from_array(X, chunks=(500, 3)), y)
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_of_classes(self, weighted):
+        X, y = table()
+        weights = 1.0 + np.arange(len(y)) % 2 if weighted else None
+        frame = frame_of(X, label=np.array(["low", "mid", "high"])[np.digitize(y, [4.0, 6.0])])
+        lazy = dd.from_pandas(frame, npartitions=3)
+        names = list(self.NAMES)
+        model = classifier().fit(lazy[names], lazy["label"])
+        expected = model.score(frame[names], frame["label"], weights)
+        assert 0.5 < expected < 1.0
+        assert model.score(lazy[names], lazy["label"], weights) == pytest.approx(expected)
+
+    def test_of_a_stream(self):
+        X, y = table()
+        model = ridge().fit(X, y)
+        blocks = [(X[:400], y[:400]), (X[400:].tolist(), y[400:].tolist())]
+        for stream in (blocks, iter(blocks)):
+            assert model.score(stream) == pytest.approx(model.score(X, y), rel=1e-10)
+
+    def test_of_one_row_is_not_defined(self):
+        X, y = table()
+        model = ridge().fit(X, y)
+        with pytest.warns(UndefinedMetricWarning, match="fewer than two rows"):
+            assert np.isnan(model.score(da.from_array(X[:1]), y[:1]))
+
+    def test_sends_the_coefficients_only(self):
+        X, y = table()
+        model = ridge(n_components=1000).fit(X, y)
+        lazy, sizes = da.from_array(X, chunks=CHUNKS), []
+
+        def spied(content):
+            sizes.append(len(pickle.dumps(Parcel(content))))
+            return Parcel(content)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("quadfeat.data.dask.Parcel", spied)
+            model.score(lazy, y)
+        assert max(sizes) < 2**16 < 8 * 1000**2 < len(pickle.dumps(model))
+
+    def test_errors(self):
+        X, y = table(100)
+        lazy = da.from_array(X, chunks=(30, 3))
+        with pytest.raises(NotFittedError):
+            ridge().score(lazy, y)
+        model = ridge().fit(X, y)
+        with pytest.raises(ValueError, match="y=None is not valid: pass the targets"):
+            model.score(lazy)
+        with pytest.raises(ValueError, match="X has 100 rows, but y has 99"):
+            model.score(lazy, y[:99])
+        with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+            model.score(lazy, y, np.zeros(100))
+        with pytest.raises(ValueError, match="X has 2 features, but QuadratureRidge is expecting"):
+            model.score(lazy[:, :2], y)
+        y[3] = np.nan
+        with pytest.raises(ValueError, match="Input y contains NaN"):
+            model.score(lazy, y)
 
 
 class TestWhatTravels:
     @pytest.mark.parametrize("rule", ["auto", "rff", "orf", "rom", "halton", "sr33"])
-    def test_a_map_is_kilobytes(self, rule):
+    def test_a_pickled_map_has_kilobytes(self, rule):
         X = np.random.default_rng(0).standard_normal((300, 200))
         features = QuadratureFeatures(rule=rule, n_components=2048, random_state=0).fit(X)
         sent = pickle.dumps(Parcel(features))
         assert len(sent) < 2**16
         arrived = pickle.loads(sent)
-        assert len(pickle.dumps(arrived)) < 2**16  # on to the next worker, before it is used
+        assert len(pickle.dumps(arrived)) < 2**16  # a worker may forward the map before it uses it
         assert arrived.content.fingerprint() == features.fingerprint()
         assert len(pickle.dumps(arrived)) < 2**16
 
-    def test_nodes_are_drawn_again_once_for_all_parcels(self, monkeypatch):
+    def test_nodes_are_redrawn_once_for_all_parcels(self, monkeypatch):
         X = np.random.default_rng(0).standard_normal((300, 100))
         features = QuadratureFeatures(rule="rff", n_components=512, random_state=0).fit(X)
         draws, draw = [], type(features.rule_).draw
@@ -470,22 +574,22 @@ class TestWhatTravels:
             pickle.dumps(Parcel(features.map_.with_jobs(n_jobs)))
         assert len(draws) == 1
 
-    def test_nodes_travel_where_the_seed_does_not_draw_them(self):
+    def test_nodes_are_sent_if_the_seed_does_not_determine_them(self):
         X = np.random.default_rng(0).standard_normal((300, 100))
         small = QuadratureFeatures(rule="rff", n_components=512, random_state=0).fit(X)
         grown = grow(small, 1024)
         arrived = pickle.loads(pickle.dumps(Parcel(grown)))
         assert arrived.content.fingerprint() == grown.fingerprint()
 
-    def test_other_nodes_are_refused(self):
+    def test_nodes_that_differ_are_rejected(self):
         X = np.random.default_rng(0).standard_normal((300, 100))
         features = QuadratureFeatures(rule="rff", n_components=512, random_state=0).fit(X)
         light = features.map_.light()
         light.trace[5] *= 1.01
-        with pytest.raises(RuntimeError, match="a worker draws other nodes"):
+        with pytest.raises(RuntimeError, match="a worker has drawn nodes that differ"):
             light.unpacked()
 
-    def test_of_a_model_the_coefficients(self):
+    def test_models_send_only_coefficients(self):
         X, y = table()
         lazy = da.from_array(X, chunks=CHUNKS)
         model = ridge(n_components=1000).fit(lazy, y)
@@ -502,7 +606,7 @@ class TestWhatTravels:
         assert len(pickle.dumps(self.parcels(mean))) < 1.1 * whole
 
     def parcels(self, lazy):
-        """Return the parcels in a graph, each once."""
+        """Return the distinct parcels of a graph."""
         found = {}
         for task in dict(lazy.__dask_graph__()).values():
             value = getattr(task, "value", task)
@@ -526,14 +630,14 @@ class TestWhatTravels:
         assert_close(system.multiply(vectors), Z.T @ (Z @ vectors), 1e-10)
         assert len(calls) == 1
         borders, corner = system.borders()
-        shifted = y - outputs.summary.moments.shift  # what all targets have in common is left out
+        shifted = y - outputs.summary.moments.shift  # the common shift of the targets is subtracted
         assert_close(borders, Z.T @ np.column_stack([shifted, np.ones(400)]), 1e-10)
         assert corner[-1, -1] == 400
         assert len(calls) == 2
 
 
 def slow(block, folder):
-    """Return the block after a while, and leave a file that tells which process has made it."""
+    """Return the block after a delay, and write a file that names the process."""
     time.sleep(0.1)
     for index in range(1000):
         try:
@@ -547,7 +651,7 @@ def slow(block, folder):
 @pytest.fixture(scope="module")
 def client():
     options = {"n_workers": 2, "processes": True, "threads_per_worker": 1}
-    # Any free port, since other tests may have a cluster too.
+    # Use any free port, since other tests may run a cluster too.
     with LocalCluster(**options, dashboard_address=":0") as cluster, Client(cluster) as client:
         yield client
 
@@ -559,7 +663,7 @@ class TestProcesses:
             yield
 
     @pytest.mark.parametrize("options", [{}, {"rule": "rff"}, {"solver": "cg", "tol": 1e-8}])
-    def test_fit_is_that_of_a_local_one(self, options):
+    def test_fit_agrees_with_a_local_one(self, options):
         X, y = table()
         lazy = da.from_array(X, chunks=(400, 3))
         model = ridge(**options).fit(lazy, da.from_array(y, chunks=400))
@@ -577,7 +681,7 @@ class TestProcesses:
         found = model.predict_proba(lazy[names]).compute()
         assert_close(found, local.predict_proba(frame[names]), 1e-5)
 
-    def test_an_error_comes_back(self):
+    def test_errors_reach_the_caller(self):
         X, y = table(100)
         X[70, 1] = np.nan
         with pytest.raises(ValueError, match="Input X contains NaN"):
@@ -615,7 +719,7 @@ class TestProcesses:
         [(pid, n_made)] = killed
         assert n_made < first + n_blocks
         others = {int(path.name.partition("-")[0]) for path in tmp_path.iterdir()} - {pid}
-        assert others  # who have made the rest
+        assert others  # the workers that computed the rest
         local = QuadratureRidge(features=features, **options).fit(X, y)
         assert model.n_iter_ == local.n_iter_
         assert_close(model.predict(X), local.predict(X))

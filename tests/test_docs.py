@@ -1,4 +1,4 @@
-"""The documentation: its Python runs and prints what pages say, and no public name is left out."""
+"""Test that the documentation's code runs, prints the stated output, and covers public names."""
 
 import re
 import subprocess
@@ -11,15 +11,16 @@ import quadfeat
 from quadfeat import bounds, kernels, rotations, rules
 
 DOCS = Path(__file__).parents[1] / "docs"
-TEXTS = {page.name: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("recipes/*.md")])
+TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 
-# A block of Python and, where one stands behind it, the block of what it prints.
+# A block of Python, and the block of its output if one follows.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)
 BETWEEN = "\x1e"
 
 
 @pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if BLOCK.search(text)])
-def test_the_python_of_a_page_runs_from_top_to_bottom_and_prints_what_the_page_says(page, tmp_path):
+def test_code_of_a_page_prints_what_the_page_says(page, tmp_path):
     blocks = BLOCK.findall(TEXTS[page])
     script = f"\nprint({BETWEEN!r})\n".join(code for code, _ in blocks)
     ran = subprocess.run(
@@ -31,7 +32,7 @@ def test_the_python_of_a_page_runs_from_top_to_bottom_and_prints_what_the_page_s
             assert printed.strip() == stated.strip(), code
 
 
-def test_there_are_pages_with_python_and_with_what_it_prints():
+def test_some_pages_have_code_and_output():
     found = {name: BLOCK.findall(text) for name, text in TEXTS.items()}
     assert {"start.md", "learning.md", "migrating.md", "extending.md"} <= {
         name for name, blocks in found.items() if blocks

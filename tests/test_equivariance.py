@@ -1,6 +1,6 @@
-"""Every number that a model publishes follows its data: shifts, scales, weights, order, labels.
+"""Test that all results follow shifts, scales, weights, order and labels of the data.
 
-Each property is asked of models that were fitted at once, from a stream, by batches, by merging,
+Each property is tested for models that were fitted at once, from a stream, by batches, by merging,
 after a restart from a checkpoint, and on Dask.
 """
 
@@ -18,7 +18,7 @@ from quadfeat.learning.lengthscales import learn
 from quadfeat.solvers.summaries import joint_classes
 
 rng = np.random.default_rng(0)
-N = 1300  # more than are multiplied in float64 anyway
+N = 1300  # fewer rows would always be multiplied in float64
 X = rng.uniform(-2, 2, (N, 3))
 NOISE = 0.1
 y = np.sin(X[:, 0]) + X[:, 1] / 2 + NOISE * rng.standard_normal(N)
@@ -31,7 +31,7 @@ FEATURES = QuadratureFeatures(Gaussian(0.3), rule="orf", n_components=60, random
 
 
 class Killed(BaseException):
-    """Stands for a signal that cannot be caught."""
+    """Simulate a signal that cannot be caught."""
 
 
 def blocks(X, y, weights, size=650):
@@ -101,7 +101,7 @@ def classifier(**parameters):
 
 
 def published(model, shift=0.0, scale=1.0):
-    """Return what a model of ``scale * y + shift`` says, in the units of ``y``."""
+    """Return the results of a model of ``scale * y + shift`` in the units of ``y``."""
     mean, deviation = model.predict(NEW, return_std=True)
     path = model.path_
     n = model._solution.problem.equations().degrees
@@ -168,13 +168,13 @@ def test_shifts_of_targets_for_both_solvers(solver):
 def test_targets_that_are_rounded_to_a_few_values_are_rejected(fitted, shift, tmp_path):
     rounded = y + shift
     assert 0 < rounded.std() < 4 * np.spacing(shift)
-    with pytest.raises(ValueError, match=r"y has a mean of .*float64 resolves .*Subtract a const"):
+    with pytest.raises(ValueError, match=r"deviation of y is .*resolution .*Subtract a constant"):
         fitted(ridge(), X, rounded, None, tmp_path).predict(NEW)
 
 
-def test_noise_that_is_rounding_is_rejected():
+def test_targets_that_vary_only_by_rounding_are_rejected():
     exact = FEATURES.transform(X) @ rng.standard_normal(60)
-    with pytest.raises(ValueError, match=r"noise with a standard deviation .*that is rounding"):
+    with pytest.raises(ValueError, match=r"noise in y has .*below the resolution"):
         ridge(gram_dtype="float64", alpha=1e-9).fit(X, exact + 1e12)
     assert np.isfinite(ridge(gram_dtype="float64", alpha=1e-9).fit(X, exact).noise_variance_)
 
@@ -183,7 +183,7 @@ def test_noise_that_is_rounding_is_rejected():
 @pytest.mark.parametrize("fitted", [streamed, by_batches, merged, on_dask])
 def test_targets_that_drift_from_batch_to_batch(fitted, size, tmp_path, monkeypatch):
     monkeypatch.setattr("test_equivariance.blocks.__defaults__", (size,), raising=False)
-    # The first batch is far from all others, which are close together.
+    # The first batch is far from all others, and these are close together.
     far = np.where(np.arange(N) < 5, 0.0, 1e7)
     model = fitted(ridge(alpha=1.0, gram_dtype="float64"), X, y + far, None, tmp_path)
     Z = FEATURES.transform(X)
@@ -253,7 +253,7 @@ def test_permuted_rows(fitted, tmp_path):
 
 
 @pytest.mark.parametrize("criterion", ["gcv", "loo", "evidence"])
-def test_permuted_rows_have_the_same_path(criterion):
+def test_permuted_rows_give_the_same_path(criterion):
     noisy = y + rng.standard_normal(N)
     paths = []
     for _ in range(3):
@@ -266,7 +266,7 @@ def test_permuted_rows_have_the_same_path(criterion):
         assert_allclose(gcv, paths[0][2], rtol=1e-3)
 
 
-def test_targets_of_rows_without_weight_have_no_part_on_dask(tmp_path):
+def test_dask_ignores_targets_of_rows_without_weight(tmp_path):
     weights = np.where(np.arange(N) < 650, 0.0, 1.0)
     for solver in ("normal", "cg"):
         model = ridge(alpha=1.0, solver=solver, tol=1e-8)
@@ -298,9 +298,7 @@ class TestNothingToLearnFrom:
         for weights in (None, rng.uniform(0.1, 3.0, N)):
             model = ridge(alpha=alpha).fit(X, np.full(N, value), weights)
             assert_array_equal(model.predict(NEW), value)
-            with pytest.raises(
-                ValueError, match=r"all targets in y are equal, which leaves no inform"
-            ):
+            with pytest.raises(ValueError, match=r"all targets in y are equal. Add rows"):
                 model.predict(NEW, return_std=True)
             with pytest.raises(ValueError, match="all targets in y are equal"):
                 model.sample_y(NEW)
@@ -353,7 +351,9 @@ class TestClasses:
     def test_labels_of_any_size_and_kind(self, fitted, names, tmp_path):
         which = np.minimum(LABELS, len(names) - 1)
         names = np.asarray(names)
-        last = np.argsort(LABELS == 2, kind="stable")  # the first block has none of the third class
+        last = np.argsort(
+            LABELS == 2, kind="stable"
+        )  # the third class is missing from the first block
         assert set(LABELS[last[:650]]) == {0, 1}
         for order in (rng.permutation(N), last):
             data = X[order], which[order]
@@ -380,9 +380,9 @@ class TestClasses:
         which = LABELS[:200] % 2
         model = classifier().partial_fit(X[:200], first[which])
         before = model.classes_
-        with pytest.raises(ValueError, match="no dtype holds both exactly"):
+        with pytest.raises(ValueError, match="No dtype represents both exactly"):
             model.partial_fit(X[:200], second[which])
-        with pytest.raises(ValueError, match="no dtype holds both exactly"):
+        with pytest.raises(ValueError, match="No dtype represents both exactly"):
             model.merge(classifier().fit(X[:200], second[which]))
         assert model.classes_ is before
 
@@ -390,7 +390,7 @@ class TestClasses:
         whole = joint_classes(np.array([1, 2**53 + 1]), np.array([1.0, 2.0**60]))
         assert whole.tolist() == [1, 2**53 + 1, 2**60]
         assert joint_classes(np.array([1, 3]), np.array([0.5])).tolist() == [0.5, 1.0, 3.0]
-        with pytest.raises(ValueError, match="no dtype holds both exactly"):
+        with pytest.raises(ValueError, match="No dtype represents both exactly"):
             joint_classes(np.array([1, 2**53 + 1]), np.array([1.0, 2.0**70]))
 
     @pytest.mark.parametrize("weights", [{0: 0.1, 1: 1.0, 2: 3.0}, {0: 5.0}])

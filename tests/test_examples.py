@@ -1,4 +1,4 @@
-"""The scripts of the gallery run as they stand, anywhere, and end in pictures."""
+"""Test that the gallery's scripts run anywhere without changes and end in a figure."""
 
 import runpy
 import socket
@@ -14,7 +14,7 @@ SCRIPTS = sorted(EXAMPLES.glob("plot_*.py"))
 
 @pytest.fixture
 def bare_machine(tmp_path, monkeypatch):
-    """A folder without files, no folder of data, no network, no screen, the gallery's look."""
+    """Provide an empty folder, no datasets, no network, no screen, and the gallery's style."""
 
     def refuse(*_):
         raise AssertionError("an example must not need a network")
@@ -34,7 +34,7 @@ def test_there_is_a_gallery():
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_an_example_runs_without_warnings_and_ends_in_a_picture(script, bare_machine):
+def test_an_example_runs_without_warnings_and_ends_in_a_figure(script, bare_machine):
     runpy.run_path(str(script), run_name="__main__")
     figures = [plt.figure(number) for number in plt.get_fignums()]
     assert figures
@@ -42,4 +42,4 @@ def test_an_example_runs_without_warnings_and_ends_in_a_picture(script, bare_mac
         assert figure.axes
         for ax in figure.axes:
             assert ax.has_data()
-        figure.canvas.draw()  # text that cannot be set, a layout that does not fit
+        figure.canvas.draw()  # fails on invalid text or a layout that does not fit

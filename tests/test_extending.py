@@ -1,4 +1,4 @@
-"""Kernels, spectra, nonlinearities, rules, radial rules and rotations of a user's own."""
+"""Test user-defined kernels, spectra, nonlinearities, rules, radial rules and rotations."""
 
 import pickle
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class StableSpectrum(IsotropicSpectrum):
     def mixing(self, uniforms, tilt=0.0):
         assert tilt == 0
         a = self.exponent / 2
-        # Kanter's formula: an angle and an exponential variable make a positive stable one.
+        # Kanter's formula turns an angle and an exponential variable into a positive stable one.
         u, v = np.clip(uniforms, 2.0**-54, 1.0 - 2.0**-53).T
         angle, exponential = np.pi * u, -np.log(v)
         logarithm = (
@@ -112,7 +112,7 @@ def rows(d, n=60):
 
 
 def standard_errors_off(make, exact):
-    """How far the mean of estimates is from the kernel, in standard errors, at its worst entry."""
+    """Return the largest deviation of the mean estimate from the kernel, in standard errors."""
     estimates = np.array([make(seed) for seed in range(SEEDS)])
     error = estimates.std(axis=0, ddof=1) / np.sqrt(SEEDS)
     return float((np.abs(estimates.mean(axis=0) - exact) / (error + 1e-13)).max())
@@ -132,13 +132,13 @@ class TestStableKernel:
             error = values.std() / np.sqrt(len(s))
             assert abs(values.mean() - np.exp(-(u ** (exponent / 2)))) < 4 * error
 
-    def test_one_is_the_matern_kernel_of_order_one_half(self):
+    def test_exponent_one_is_the_matern_kernel_of_order_one_half(self):
         X = rows(3)
         np.testing.assert_allclose(
             Stable(1.0, length_scale=2.0)(X), Matern(0.5, length_scale=2.0)(X), atol=1e-7
         )
 
-    # Of 8 x 2 x 9 comparisons, with four standard errors, fewer than one in a hundred suites fails.
+    # At four standard errors, the 8 x 2 x 9 comparisons fail in fewer than one run in a hundred.
     @pytest.mark.parametrize("rule", UNBIASED, ids=repr)
     @pytest.mark.parametrize("exponent", [0.8, 1.5])
     def test_transform_is_unbiased(self, rule, exponent):
@@ -152,18 +152,18 @@ class TestStableKernel:
         assert standard_errors_off(estimate, kernel(X)) < 4
 
     @pytest.mark.parametrize("rule", BIASED, ids=repr)
-    def test_other_rules_serve_it_too(self, rule):
+    def test_other_rules_support_it(self, rule):
         features = QuadratureFeatures(Stable(1.2), rule=rule, n_components=1000, random_state=0)
         assert features.fit(rows(8)).approximation_error_.value < 0.4
 
     @pytest.mark.parametrize("rule", NEED_TILTS, ids=repr)
-    def test_rules_that_tilt_name_the_way_out(self, rule):
+    def test_rules_that_tilt_raise_an_error_with_a_fix(self, rule):
         with pytest.raises(ValueError, match=r"radii cannot be tilted: use SphericalRadial.*'orf'"):
             QuadratureFeatures(Stable(), rule=rule).fit(rows(4))
 
     @pytest.mark.parametrize("rule", NEED_MOMENTS, ids=repr)
-    def test_rules_that_need_moments_say_so(self, rule):
-        with pytest.raises(ValueError, match=r"no moment of order|no second moments"):
+    def test_rules_that_need_moments_raise(self, rule):
+        with pytest.raises(ValueError, match=r"no finite moment of order|infinite second moments"):
             QuadratureFeatures(Stable(), rule=rule).fit(rows(4))
 
     @pytest.mark.parametrize("d", [1, 2, 3, 8, 60])
@@ -178,7 +178,7 @@ class TestStableKernel:
         assert {rule.tilt for rule in considered if hasattr(rule, "tilt")} == {0.0}
 
     @pytest.mark.parametrize("d", [5, 20])
-    def test_errors_by_closed_form_are_those_of_draws(self, d):
+    def test_closed_form_errors_agree_with_draws(self, d):
         X, kernel = rows(d, 200), Stable(1.5)
         chosen = QuadratureFeatures(kernel, rule="auto", n_components=200, random_state=0).fit(X)
         found = next(c for c in chosen.candidates_ if c.method == "closed form")
@@ -208,19 +208,19 @@ class TestStableKernel:
         copy = clone(features).set_params(kernel__exponent=1.4).fit(X)
         assert copy.kernel_.spectrum == StableSpectrum(1.4)
 
-    def test_models_learn_with_it_but_not_its_scale(self):
+    def test_models_support_it_but_do_not_learn_its_scale(self):
         X = rows(3, 300)
         y = np.sin(X[:, 0])
         model = QuadratureRidge(Stable(1.5), alpha=1.0, random_state=0).fit(X, y)
         assert model.score(X, y) > 0.8
         model.set_params(lengthscales="isotropic")
-        with pytest.raises(NotImplementedError, match=r"Stable.*does not define slope_at"):
+        with pytest.raises(NotImplementedError, match=r"Stable.*define slope_at"):
             model.fit(X, y)
 
 
 @dataclass(frozen=True)
 class Sine(Nonlinearity):
-    """An odd function in NumPy."""
+    """An odd nonlinearity in NumPy."""
 
     at_zero = 0.0
     is_even = True
@@ -234,7 +234,7 @@ class Sine(Nonlinearity):
 
 @register
 class SineKernel(LengthScaleKernel):
-    """``E[sin(w.x) sin(w.y)]``, with the Gram matrix as the only formula."""
+    """``E[sin(w.x) sin(w.y)]``, defined only by its Gram matrix."""
 
     def __init__(self, *, length_scale=1.0):
         self.length_scale = length_scale
@@ -249,7 +249,7 @@ class SineKernel(LengthScaleKernel):
 
 @dataclass(frozen=True)
 class SlowFourier(Nonlinearity):
-    """Cosine and sine as a user would define them: two columns a node."""
+    """Cosine and sine as a user would define them, with two columns per node."""
 
     at_zero = 1.0
     is_even = True
@@ -264,7 +264,7 @@ class SlowFourier(Nonlinearity):
 
 
 class SlowGaussian(Gaussian):
-    """The Gaussian kernel by a nonlinearity that the native core does not know."""
+    """The Gaussian kernel, with a nonlinearity that the native core does not know."""
 
     nonlinearity = SlowFourier()
 
@@ -300,8 +300,10 @@ class TestNonlinearity:
         assert Sine().cost == PointwiseNonlinear(np.tanh).nonlinearity.cost == 16
 
     @pytest.mark.parametrize("rule", ["rff", "sr33", "fastfood"])
-    @pytest.mark.parametrize("n_components", [200, 201])  # one of them has a column by itself
-    def test_two_columns_a_node_are_those_of_the_native_pair(self, rule, n_components):
+    @pytest.mark.parametrize(
+        "n_components", [200, 201]
+    )  # the odd number has a single column left over
+    def test_two_columns_per_node_equal_those_of_the_native_pair(self, rule, n_components):
         X = rows(50, 20)
         ours, theirs = (
             QuadratureFeatures(kernel, rule=rule, n_components=n_components, random_state=0).fit(X)
@@ -311,7 +313,7 @@ class TestNonlinearity:
 
 
 class HeavyRamp(LengthScaleKernel):
-    """A homogeneous function of frequencies that have no mean square."""
+    """A homogeneous function of frequencies with infinite second moments."""
 
     nonlinearity = ArcCosine(1).nonlinearity
     spectrum = StableSpectrum(1.0)
@@ -320,17 +322,17 @@ class HeavyRamp(LengthScaleKernel):
         self.length_scale = length_scale
 
     def gram(self, X, Y, same):
-        return np.ones((len(X), len(Y)))  # which does not matter to the test
+        return np.ones((len(X), len(Y)))  # the test does not use the values
 
 
-def test_auto_leaves_out_rules_that_need_moments_of_a_homogeneous_function():
+def test_auto_skips_rules_that_need_missing_moments():
     features = QuadratureFeatures(HeavyRamp(), n_components=30, random_state=0).fit(rows(4))
     assert {c.rule.tilt for c in features.candidates_ if hasattr(c.rule, "tilt")} == {0.0}
 
 
 @register
 class Line(Rule):
-    """Independent nodes with no parameters at all."""
+    """Independent nodes, without any parameters."""
 
     def draw_nodes(self, d, layout, kernel, rng):
         spectrum, n = kernel.spectrum, layout.n_nodes
@@ -340,7 +342,7 @@ class Line(Rule):
 
 @register
 class Antipodal(RadialRule):
-    """Degree 1 with radii in pairs of opposite quantiles."""
+    """Degree 1, with radii in pairs of opposite quantiles."""
 
     has_origin_weight = False
 
@@ -354,7 +356,7 @@ class Antipodal(RadialRule):
 
 
 class PlainRotation(Rotation):
-    """The same as Haar, of which nothing is declared."""
+    """The same as Haar, without any declared properties."""
 
     def draw(self, d, rng, count=1):
         return Haar().draw(d, rng, count)
@@ -378,16 +380,16 @@ class TestRules:
         large = pickle.loads(pickle.dumps(grow(small, 80)))
         np.testing.assert_allclose(large.transform(X)[:, :20], small.transform(X) / 2)
 
-    def test_rules_say_whether_they_are_fast(self):
+    def test_rules_report_whether_they_are_fast(self):
         fast = [SphericalRadial(), Fastfood(), MonteCarlo(), SphericalRadial(rotation=Haar())]
         assert [rule.is_fast(1000) for rule in fast] == [True, True, False, False]
         assert all(rule.is_fast(10) for rule in fast)
 
-    def test_rules_say_what_they_are_for_a_remainder(self):
+    def test_rules_give_the_rule_for_a_remainder(self):
         assert QuasiMonteCarlo(matched=True).for_remainder().matched is False
         assert SphericalRadial(tilt=0.5).for_remainder().tilt == 0.5
 
-    def test_closed_forms_are_for_stationary_kernels_and_uniform_rotations(self):
+    def test_closed_forms_need_stationary_kernels_and_uniform_rotations(self):
         stratified = SphericalRadial(radii="stratified")
         assert stratified.describe_block(5, Gaussian(1.0)).is_stratified
         assert stratified.describe_block(5, Gaussian(1.0)).cosine == -0.2
@@ -409,7 +411,7 @@ class TestRadialRules:
         ids=repr,
     )
     @pytest.mark.parametrize("origin", ["resample", "signed", "renormalise", "match"])
-    def test_short_forms_are_the_objects(self, short, rule, origin):
+    def test_short_forms_equal_the_objects(self, short, rule, origin):
         X = rows(6)
         maps = [
             QuadratureFeatures(
@@ -430,18 +432,18 @@ class TestRadialRules:
         ]
         np.testing.assert_array_equal(*(features.transform(X) for features in maps))
 
-    def test_short_forms_stay_what_they_are(self):
+    def test_short_forms_are_kept_as_parameters(self):
         rule = SphericalRadial(tilt="exact")
         assert clone(rule).tilt == "exact"
         assert repr(rule) == "SphericalRadial(tilt='exact')"
         assert SphericalRadial(tilt=Tilted(0.5)).get_params()["tilt__tilt"] == 0.5
 
     @pytest.mark.parametrize("tilt", [Tilted(1.5), Tilted("exact"), Tilted(None), object, [0.5]])
-    def test_what_is_no_radial_rule_is_rejected(self, tilt):
-        with pytest.raises(ValueError, match=r"tilt=.*is not valid: give a number from 0 to 1"):
+    def test_other_objects_are_rejected(self, tilt):
+        with pytest.raises(ValueError, match=r"tilt=.*is not valid: pass a number from 0 to 1"):
             SphericalRadial(tilt=tilt).draw(4, 9, Gaussian(1.0), np.random.default_rng(0))
 
-    def test_a_radial_rule_of_ones_own_is_unbiased_and_grows(self):
+    def test_a_user_defined_radial_rule_is_unbiased_and_grows(self):
         X, kernel = rows(4, 3), Matern(0.5, length_scale=2.0)
         rule = SphericalRadial(tilt=Antipodal())
 
@@ -479,7 +481,7 @@ class Permutations(DrawnMatrices):
 
 @register
 class SignedPermutation(Rotation):
-    """The cheapest rotation there is."""
+    """The cheapest rotation: permute the axes and flip their signs."""
 
     def draw(self, d, rng, count=1):
         order = rng.permuted(np.broadcast_to(np.arange(d), (count, d)), axis=1)
@@ -487,7 +489,7 @@ class SignedPermutation(Rotation):
 
 
 class TestRotations:
-    def test_a_rotation_turns_rows_and_serves_rules(self):
+    def test_a_rotation_rotates_rows_and_works_in_rules(self):
         drawn = SignedPermutation().draw(5, np.random.default_rng(0), 3)
         Q = drawn.dense()
         np.testing.assert_allclose(Q @ np.swapaxes(Q, 1, 2), np.broadcast_to(np.eye(5), (3, 5, 5)))
@@ -498,7 +500,7 @@ class TestRotations:
         large = pickle.loads(pickle.dumps(grow(features, 480)))
         assert large.transform(X).shape == (60, 480)
 
-    def test_dense_matrices_serve_any_other(self):
+    def test_dense_matrices_define_a_rotation(self):
         class Flip(Rotation):
             def draw(self, d, rng, count=1):
                 return DenseMatrices(np.broadcast_to(np.eye(d)[::-1], (count, d, d)).copy())
@@ -507,7 +509,7 @@ class TestRotations:
         assert Flip().draw(3, np.random.default_rng(0)).dense().shape == (1, 3, 3)
 
 
-def test_a_kernel_without_its_formula_cannot_be_made():
+def test_a_kernel_without_a_formula_cannot_be_created():
     class Nothing(LengthScaleKernel, SeparationKernel):
         pass
 

@@ -1,4 +1,4 @@
-"""The transformer: what its columns are, and that it behaves as scikit-learn's users expect."""
+"""Test the transformer: its columns, and its behavior as a scikit-learn estimator."""
 
 import pickle
 
@@ -60,14 +60,14 @@ def test_exactly_n_components_columns_for_every_kernel_and_rule(kernel, rule):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_inner_products_approximate_the_kernel(kernel, rule):
-    # ROM has a bias in few dimensions; here it has 32.
+    # ROM is biased in low dimensions. Here it has 32.
     d = 32 if rule in ("rom", "sorf") else 5
     left, right = np.random.default_rng(0).standard_normal((2, 40, d)) * np.sqrt(5 / d)
     features = QuadratureFeatures(kernel, rule=rule, n_components=6000, random_state=0).fit(left)
     exact = kernel(left, right)
     estimate = features.approximate_kernel(left, right)
     error = np.linalg.norm(estimate - exact) / np.linalg.norm(exact)
-    assert error < 0.12  # order 2 with Monte Carlo is the worst
+    assert error < 0.12  # the worst case is order 2 with Monte Carlo
 
 
 @pytest.mark.parametrize("rule", ["rff", "halton", "sobol"])
@@ -78,7 +78,7 @@ def test_laplacian(rule):
 
 
 @pytest.mark.parametrize("rule", [*RULES, SphericalRadial(origin="renormalise")], ids=str)
-def test_columns_are_what_the_documentation_says(rule):
+def test_columns_are_as_documented(rule):
     features = fitted(Gaussian(0.3), rule=rule, n_components=24)
     nodes = features.nodes_
     angles = X * np.sqrt(2 * 0.3) @ nodes.frequencies().T
@@ -111,7 +111,7 @@ def test_reflected_columns_of_arc_cosine(order):
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(0.2), ArcCosine(0), PointwiseNonlinear(np.cos)])
-def test_approximate_kernel_adds_the_origin_that_no_column_holds(kernel):
+def test_approximate_kernel_adds_the_origin_if_no_column_has_it(kernel):
     signed = fitted(kernel, rule=SphericalRadial(origin="signed"))
     Z = signed.transform(X)
     constant = kernel.constant * signed.nodes_.origin_weight * kernel.nonlinearity.at_zero**2
@@ -130,18 +130,18 @@ def test_the_diagonal_is_exact_for_whole_nodes_of_a_stationary_kernel(rule):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_float32_in_float32_out_and_the_same_nodes(kernel, rule):
+def test_float32_input_gives_float32_output_with_the_same_nodes(kernel, rule):
     features = fitted(kernel, rule=rule)
     single = features.transform(X.astype(np.float32))
     double = features.transform(X.astype(np.float32).astype(np.float64))
     assert single.dtype == np.float32
     assert double.dtype == np.float64
-    # A step may fall on either side where its argument is zero to rounding.
+    # A step function may take either value where its argument is zero up to rounding.
     arguments = X * kernel.input_factor(5) @ features.nodes_.frequencies().T
     clear = (np.abs(arguments) > 1e-4).all(axis=0)
     assert clear.mean() > 0.7
     columns = np.repeat(clear, 2)[: 200 - features.nodes_.has_origin_column]
-    if isinstance(kernel, PointwiseNonlinear):  # an odd function has one column a node
+    if isinstance(kernel, PointwiseNonlinear):  # an odd function has one column per node
         columns = clear
     np.testing.assert_allclose(
         single[:, : len(columns)][:, columns],
@@ -163,7 +163,7 @@ def test_sparse_equals_dense(rule):
     np.testing.assert_allclose(features.transform(empty), features.transform(np.zeros((4, 5))))
 
 
-def test_a_seed_gives_the_same_features_and_other_seeds_others():
+def test_features_depend_on_the_seed():
     def features(seed):
         return QuadratureFeatures(n_components=64, random_state=seed).fit_transform(X)
 
@@ -230,18 +230,18 @@ def test_fit_leaves_parameters_alone():
     assert repr(features.rule_) == repr(rule)
 
 
-def test_default_is_a_rule_for_the_data_and_the_gaussian_kernel():
+def test_defaults_are_the_auto_rule_and_the_gaussian_kernel():
     features = QuadratureFeatures(random_state=0).fit(X)
     assert features.rule_ is features.candidates_[0].rule
     assert features.transform(X).shape == (50, 1024)
     assert repr(clone(features).set_params(kernel="rbf").fit(X).kernel_).startswith("Gaussian")
 
 
-def test_a_second_fit_leaves_nothing_of_the_first():
+def test_a_second_fit_replaces_the_first():
     features = QuadratureFeatures(n_components=8, random_state=0)
     features.fit(pd.DataFrame(X, columns=list("abcde"))).fit(X)
     assert not hasattr(features, "feature_names_in_")
-    features.transform(X)  # and no warning of names
+    features.transform(X)  # does not warn about names
 
 
 def test_warnings_point_at_the_line_that_called_fit():
@@ -293,7 +293,7 @@ def test_rotation_parameters_are_reachable():
     assert features.fit(X).rule_.tilt == 0.25
 
 
-def test_a_function_that_works_in_place_is_given_a_copy():
+def test_a_function_that_works_in_place_gets_a_copy():
     def relu(t):
         t[t < 0] = 0
         return t
@@ -302,14 +302,14 @@ def test_a_function_that_works_in_place_is_given_a_copy():
     np.testing.assert_array_equal(fitted(PointwiseNonlinear(relu)).transform(X), expected)
 
 
-def test_numpy_vectorize_makes_a_function_that_serves():
+def test_functions_of_numpy_vectorize_are_supported():
     for n_components in (1, 2, 7):
         slow = fitted(PointwiseNonlinear(np.vectorize(np.exp)), n_components=n_components)
         fast = fitted(PointwiseNonlinear(np.exp), n_components=n_components)
         np.testing.assert_allclose(slow.transform(X), fast.transform(X))
 
 
-def test_the_users_array_of_widths_may_change_after_fit():
+def test_changing_the_users_gamma_array_after_fit_has_no_effect():
     widths = np.ones(5)
     features = fitted(Gaussian(widths))
     expected = features.transform(X)
@@ -324,7 +324,7 @@ class TestTransformInto:
             assert transform_into(features, X, out) is out
             np.testing.assert_array_equal(out, features.transform(X))
 
-    def test_takes_sparse_and_float32(self):
+    def test_accepts_sparse_and_float32(self):
         features = fitted()
         out = np.empty((50, 200), dtype=np.float32)
         transform_into(features, sparse.csr_array(X.astype(np.float32)), out)
@@ -333,36 +333,38 @@ class TestTransformInto:
     @pytest.mark.parametrize(
         ("out", "message"),
         [
-            (np.empty((50, 199)), r"out has shape \(50, 199\).*give an array of shape \(50, 200\)"),
-            (np.empty((50, 200), dtype=np.float32), "dtype float32: give an array"),
+            (np.empty((50, 199)), r"out has shape \(50, 199\).*pass an array of shape \(50, 200\)"),
+            (np.empty((50, 200), dtype=np.float32), "dtype float32: pass an array"),
             (np.broadcast_to(np.empty(200), (50, 200)), "out is read-only"),
         ],
     )
-    def test_refuses_what_does_not_fit(self, out, message):
+    def test_rejects_buffers_that_do_not_fit(self, out, message):
         with pytest.raises(ValueError, match=message):
             transform_into(fitted(), X, out)
 
-    def test_refuses_overlap_lists_and_other_estimators(self):
+    def test_rejects_overlap_lists_and_other_estimators(self):
         square = np.random.default_rng(0).standard_normal((6, 6))
         features = QuadratureFeatures(n_components=6).fit(square)
         with pytest.raises(ValueError, match="out overlaps X"):
             transform_into(features, square, square)
-        side_by_side = np.hstack([square, square])  # shares a block of memory but no entry
+        side_by_side = np.hstack([square, square])  # shares memory but no entries
         transform_into(features, side_by_side[:, :6], side_by_side[:, 6:])
         np.testing.assert_array_equal(side_by_side[:, 6:], features.transform(square))
         with pytest.raises(TypeError, match="out is a list"):
             transform_into(features, square, square.tolist())
-        with pytest.raises(TypeError, match="give a fitted QuadratureFeatures"):
+        with pytest.raises(TypeError, match="pass a fitted QuadratureFeatures"):
             transform_into(RidgeClassifier(), square, np.empty((6, 6)))
 
 
-def test_presets_are_what_the_paper_says():
-    """SR(1,1) is RFF and SR(1,3) is ORF; wide kernels profit from each step."""
+def test_presets_are_those_of_the_paper():
+    """SR(1,1) is RFF and SR(1,3) is ORF. For wide kernels, each step reduces the error."""
     digits = load_digits().data / 16.0
     exact = Gaussian(1 / 64)(digits[:300], digits[300:600])
 
     def error(rule):
-        n_components = 4 * 65 + (rule == "sr33")  # as many nodes for all, and the origin
+        n_components = 4 * 65 + (
+            rule == "sr33"
+        )  # the same number of nodes for all, plus the origin
         features = QuadratureFeatures(Gaussian(1 / 64), rule=rule, n_components=n_components)
         errors = [
             np.linalg.norm(

@@ -1,4 +1,4 @@
-"""More features later: what was there stays."""
+"""Test growing maps: existing columns stay unchanged."""
 
 import pickle
 
@@ -37,7 +37,9 @@ def fitted(rule, n_components, kernel="gaussian", **options):
 @pytest.mark.parametrize(("rule", "n_components"), GROWABLE.values(), ids=GROWABLE.keys())
 @pytest.mark.parametrize("kernel", [Gaussian(0.3), Matern(2.5), ArcCosine(1)], ids=str)
 def test_earlier_nodes_and_columns_stay(rule, n_components, kernel):
-    n_components -= kernel.nonlinearity.at_zero == 0 and n_components % 2  # no origin then
+    n_components -= (
+        kernel.nonlinearity.at_zero == 0 and n_components % 2
+    )  # without an origin column
     small = fitted(rule, n_components, kernel)
     large = grow(small, 2 * n_components + 9)
     before, after = len(small.nodes_.radii), len(large.nodes_.radii)
@@ -53,7 +55,7 @@ def test_earlier_nodes_and_columns_stay(rule, n_components, kernel):
         assert np.isclose(total, 1.0)
 
 
-def test_growing_is_reproducible_and_goes_on():
+def test_growing_is_reproducible_and_can_be_repeated():
     small = fitted("sr33", 25)
     copy = pickle.loads(pickle.dumps(small))
     twice = [grow(grow(features, 49), 97) for features in (small, copy)]
@@ -73,19 +75,24 @@ def test_a_grown_map_is_more_accurate():
 @pytest.mark.parametrize(
     ("rule", "n_components", "larger", "message"),
     [
-        ("rff", 40, 40, "n_components=40 is not valid: the map has 40 columns"),
+        ("rff", 40, 40, "n_components=40 is not valid: the map already has 40 columns"),
         ("rff", 41, 80, "not whole blocks of 1 with two columns each"),
         ("sr33", 31, 80, "its 15 nodes are not whole blocks of 6"),
-        (SphericalRadial(radii="stratified"), 25, 80, "stratified radii all change"),
+        (SphericalRadial(radii="stratified"), 25, 80, "stratified radii depend on the number"),
         (SphericalRadial(origin="match"), 24, 80, "origin='match' changes all weights"),
         (SphericalRadial(origin="renormalise"), 24, 80, "origin='renormalise' changes"),
-        (QuasiMonteCarlo(matched=True), 24, 80, "matched nodes all change"),
-        (SphericalRadial(tilt=0.0, remainder=0.5), 24, 80, "there would be a remainder"),
-        ("sr33", 1, 25, "left no room for the origin's"),
+        (QuasiMonteCarlo(matched=True), 24, 80, "matched nodes depend on the number"),
+        (
+            SphericalRadial(tilt=0.0, remainder=0.5),
+            24,
+            80,
+            "the remaining nodes depends on their number",
+        ),
+        ("sr33", 1, 25, "leaves no room for the origin"),
     ],
     ids=str,
 )
-def test_what_cannot_grow_says_why(rule, n_components, larger, message):
+def test_maps_that_cannot_grow_raise_with_the_reason(rule, n_components, larger, message):
     with pytest.raises(ValueError, match=message):
         grow(fitted(rule, n_components), larger)
 

@@ -1,6 +1,6 @@
-"""How time grows with outputs, classes, columns, blocks and alphas: by fitted exponents.
+"""Test how run time scales with outputs, classes, columns, blocks and alphas.
 
-CPU seconds are measured, the best of several, and compared with each other only.
+Each test fits an exponent to the best of several CPU times. Only ratios of times matter.
 """
 
 import time
@@ -20,7 +20,7 @@ FEATURES = QuadratureFeatures(Gaussian(0.2), rule="orf", n_components=30, random
 
 
 def exponent(prepare, sizes, repeats=4):
-    """Return ``p`` of time ~ size ** p, from the largest sizes; ``prepare`` returns the work."""
+    """Return ``p`` in ``time ~ size ** p`` at the largest sizes. ``prepare`` returns the work."""
     best = np.full(len(sizes), np.inf)
     for _ in range(repeats):
         for index, size in enumerate(sizes):
@@ -37,7 +37,7 @@ def test_outputs():
         model = QuadratureRidge(alpha=1.0, features=FEATURES)
         return lambda: model.fit(X, Y).predict(X[:10])
 
-    # Products of all outputs with each other are a matrix; nothing is of a higher order.
+    # The products of all pairs of outputs are quadratic. Nothing is of a higher order.
     assert exponent(prepare, [100, 300, 900]) < 3.3
 
 

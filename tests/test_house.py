@@ -1,6 +1,6 @@
-"""The shape of the code: what is too large, what knows too much, what reaches into another folder.
+"""Test the structure of the code: sizes, ``isinstance`` checks, and private names across folders.
 
-Which folder may import from which is a contract of its own: ``make contract``.
+``make contract`` checks which folder may import from which.
 """
 
 import ast
@@ -18,8 +18,8 @@ LARGEST_CLASS = 350
 LARGEST_FILE = 500
 MOST_METHODS = 20
 
-# Where classes of ours may be told apart by isinstance: by the engine, by what reads files, and by
-# the helpers that check arguments of users.
+# Only the engine, the modules that read files, and the helpers that validate arguments may use
+# isinstance with quadfeat's own classes.
 MAY_TELL_CLASSES_APART = ("engine", "io", "_utils")
 
 
@@ -30,7 +30,7 @@ def parsed(path):
 
 @cache
 def own_classes():
-    """Return the names of all classes of the package."""
+    """Return the names of all classes in the package."""
     nodes = (node for path in SOURCES for node in ast.walk(parsed(path)))
     return {node.name for node in nodes if isinstance(node, ast.ClassDef)}
 
@@ -52,7 +52,7 @@ def test_files_and_classes_stay_small(path):
     "name", [name for name in quadfeat.__all__ if inspect.isclass(getattr(quadfeat, name))]
 )
 def test_estimators_have_few_methods(name):
-    # Of its own: those that it defines, properties included, beside its parameters and pickling.
+    # Count the methods and properties that a class defines, except for parameters and pickling.
     kinds = (property, staticmethod, classmethod)
     for kind in getattr(quadfeat, name).__mro__:
         if kind.__module__.startswith("quadfeat"):
@@ -65,7 +65,7 @@ def test_estimators_have_few_methods(name):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_nothing_asks_for_a_class_of_ours(path):
+def test_no_isinstance_checks_of_own_classes(path):
     if folder_of(path) in MAY_TELL_CLASSES_APART:
         return
     own = own_classes()
@@ -76,7 +76,7 @@ def test_nothing_asks_for_a_class_of_ours(path):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_underscored_names_stay_in_their_folder(path):
+def test_private_names_stay_in_their_folder(path):
     for node in ast.walk(parsed(path)):
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("quadfeat."):
             continue

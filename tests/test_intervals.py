@@ -1,4 +1,4 @@
-"""Prediction intervals: exact leave-one-out scores, coverage, and invariance."""
+"""Test prediction intervals: exact leave-one-out scores, coverage and invariance."""
 
 import pickle
 from pathlib import Path
@@ -26,7 +26,7 @@ def ridge(alpha=0.5, **parameters):
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weights"])
-def test_errors_and_deviations_are_those_of_refitting(weights):
+def test_errors_and_deviations_equal_those_of_refitting(weights):
     model = ridge().fit(X, Y, weights)
     posterior = model._solution.posterior
     found = LeftOut.of(posterior, FEATURES.transform(X), Y, weights)
@@ -70,12 +70,12 @@ def test_coverage(noise, coverage):
     model = ridge(alpha=0.1).fit(rows[:2000], y[:2000])
     lower, upper = model.predict_interval(rows[2000:], coverage)
     inside = np.mean((lower <= y[2000:]) & (y[2000:] <= upper))
-    # Four standard errors of the share among 4000 rows and of the quantile among 2000.
+    # Four standard errors: of the share among 4000 rows and of the quantile among 2000.
     error = 4 * np.sqrt(coverage * (1 - coverage) * (1 / 4000 + 1 / 2000))
     assert inside == pytest.approx(coverage, abs=error)
 
 
-def test_few_features_need_wider_intervals_than_the_process_says():
+def test_few_features_need_wider_intervals_than_the_posterior():
     rng = np.random.default_rng(0)
     rows = rng.uniform(-3, 3, (3000, 2))
     y = np.sign(np.sin(3 * rows[:, 0]) * rows[:, 1])
@@ -85,7 +85,7 @@ def test_few_features_need_wider_intervals_than_the_process_says():
     assert np.mean((lower <= y[1500:]) & (y[1500:] <= upper)) > 0.87
 
 
-def test_outputs_have_intervals_of_their_own():
+def test_each_output_has_its_own_interval():
     both = ridge().fit(X, Y)
     lower, upper = both.predict_interval(X, 0.8)
     assert lower.shape == upper.shape == (50, 2)
@@ -110,7 +110,7 @@ def test_shifts_scales_and_weights():
     assert_allclose(weighted, copied, rtol=1e-7, atol=1e-9)
 
 
-def test_sources_files_and_batches(tmp_path):
+def test_sources_files_and_batches_agree(tmp_path):
     y = Y[:, 0]
     model = ridge().fit(X, y)
     expected = model.predict_interval(X)
@@ -139,14 +139,14 @@ def test_bad_arguments():
         model.predict_interval(X, 0.99)
     with pytest.raises(ValueError, match="all targets in y are equal"):
         ridge().fit(X, np.ones(50)).predict_interval(X)
-    with pytest.raises(AttributeError, match="predict_interval needs the matrix"):
+    with pytest.raises(AttributeError, match="predict_interval needs the Gram matrix"):
         ridge(solver="cg").fit(X, Y[:, 0]).predict_interval(X)
 
 
-def test_models_of_earlier_versions_keep_no_rows():
+def test_models_of_earlier_versions_have_no_stored_rows():
     folder = Path(__file__).parent / "fixtures"
     old = quadfeat.load(folder / "ridge_format_3.quadfeat")
-    with pytest.raises(ValueError, match=r"keeps no training rows.*fit it again"):
+    with pytest.raises(ValueError, match=r"keeps no training rows.*Fit it again"):
         old.predict_interval(np.zeros((1, 3)))
     old.partial_fit(np.zeros((1, 3)), [1.0])
     assert old._solution.summary.rows is None

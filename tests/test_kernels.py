@@ -1,4 +1,4 @@
-"""Exact Gram matrices against scikit-learn's and closed forms; parameters; edge cases."""
+"""Compare Gram matrices with scikit-learn and closed forms; test parameters and edge cases."""
 
 from functools import reduce
 
@@ -62,14 +62,14 @@ OF_SEPARATION = [
 ]
 
 
-def test_gaussian_is_scikit_learns():
+def test_gaussian_agrees_with_scikit_learn():
     np.testing.assert_allclose(Gaussian(0.7)(X, Y), rbf_kernel(X, Y, gamma=0.7), atol=1e-14)
     ard = np.array([0.5, 1.0, 2.0])
     expected = rbf_kernel(X * np.sqrt(ard), Y * np.sqrt(ard), gamma=1.0)
     np.testing.assert_allclose(Gaussian(ard)(X, Y), expected, atol=1e-14)
 
 
-def test_laplacian_is_scikit_learns():
+def test_laplacian_agrees_with_scikit_learn():
     np.testing.assert_allclose(Laplacian(0.7)(X, Y), laplacian_kernel(X, Y, gamma=0.7), atol=1e-14)
     ard = np.array([0.5, 1.0, 2.0])
     expected = laplacian_kernel(X * ard, Y * ard, gamma=1.0)
@@ -78,14 +78,14 @@ def test_laplacian_is_scikit_learns():
 
 @pytest.mark.parametrize("scale", SCALES, ids=["one", "ard"])
 @pytest.mark.parametrize("nu", [0.5, 0.8, 1.5, 2.0, 2.5, 7.3, np.inf])
-def test_matern_is_scikit_learns(nu, scale):
+def test_matern_agrees_with_scikit_learn(nu, scale):
     expected = gp.Matern(length_scale=scale, nu=nu)(X, Y)
     np.testing.assert_allclose(Matern(nu, length_scale=scale)(X, Y), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("nu", [0.3, 7.3, 49.9, 50.0, 120.0, 300.0, 1000.0, 1e6, 1e12])
-def test_matern_of_any_nu_is_its_mixture_of_gaussians(nu):
-    # k(r) = E exp(-r^2 nu / (2 G)) with G ~ Gamma(nu), by a quadrature of the quantiles.
+def test_matern_of_any_nu_is_a_mixture_of_gaussians(nu):
+    # k(r) = E exp(-r^2 nu / (2 G)) with G ~ Gamma(nu), integrated over the quantiles.
     r = np.array([0.01, 0.2, 0.5, 1.0, 2.0, 4.0])
     expected = [
         integrate.quad(
@@ -118,7 +118,7 @@ def test_matern_is_continuous_where_its_formula_changes():
     ids=repr,
 )
 def test_an_offset_of_the_data_does_not_matter(kernel):
-    # 2^-10 steps on top of 2^24 are exact, so the truth is that of the data without the offset.
+    # Steps of 2^-10 added to 2^24 are exact, so the kernel must equal that without the offset.
     rows = np.round(X * 2**10) / 2**10
     offset = rows + 2.0**24
     np.testing.assert_allclose(kernel(offset, offset[:5].copy()), kernel(rows, rows[:5]), atol=1e-9)
@@ -140,7 +140,7 @@ def test_matern_of_any_nu_and_distance_is_between_0_and_1():
 
 
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 20.0])
-def test_rational_quadratic_is_scikit_learns(alpha):
+def test_rational_quadratic_agrees_with_scikit_learn(alpha):
     expected = gp.RationalQuadratic(length_scale=0.7, alpha=alpha)(X, Y)
     kernel = RationalQuadratic(alpha, length_scale=0.7)
     np.testing.assert_allclose(kernel(X, Y), expected, atol=1e-14)
@@ -151,7 +151,7 @@ def test_rational_quadratic_is_scikit_learns(alpha):
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
-def test_arc_cosine_is_the_expectation_it_stands_for(order):
+def test_arc_cosine_equals_its_expectation(order):
     w = np.random.default_rng(1).standard_normal((400_000, 3))
     phi = ArcCosine(order).nonlinearity
     products = 2 * phi(w @ X[:3].T)[:, :, None] * phi(w @ Y[:3].T)[:, None, :]
@@ -177,7 +177,7 @@ def test_tiny_rows_are_not_zero_rows():
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
-def test_nearly_equal_rows_are_not_past_the_end_of_arccos(order):
+def test_nearly_equal_rows_stay_in_the_domain_of_arccos(order):
     rows = np.random.default_rng(0).standard_normal((300, 7))
     rows[1::2] = rows[::2] * (1 + 1e-16 * np.arange(150)[:, None])
     for dtype in (np.float32, np.float64):
@@ -203,7 +203,7 @@ def test_pointwise_nonlinear_matches_the_closed_form_of_erf():
     np.testing.assert_allclose(PointwiseNonlinear(erf)(X, X[:5].copy()), expected[:, :5], atol=1e-8)
 
 
-def test_pointwise_nonlinear_takes_more_nodes_for_steeper_functions():
+def test_pointwise_nonlinear_needs_more_nodes_for_steeper_functions():
     rows = X[:4] * 20
     norms = (rows**2).sum(axis=1)
     cross = np.outer(1 + 2 * norms, 1 + 2 * norms)
@@ -215,7 +215,7 @@ def test_pointwise_nonlinear_takes_more_nodes_for_steeper_functions():
     assert errors[2] < 1e-6
 
 
-def test_pointwise_nonlinear_takes_many_nodes():
+def test_pointwise_nonlinear_supports_many_nodes():
     expected = PointwiseNonlinear(erf)(X[:3])
     for n_nodes in (150, 256):
         given = PointwiseNonlinear(erf, n_nodes=n_nodes)(X[:3])
@@ -236,7 +236,7 @@ class TestEveryKernel:
         np.testing.assert_allclose(gram, kernel(X, Y), rtol=1e-5, atol=1e-5)
         assert kernel(X.astype(np.float32), Y).dtype == np.float64
 
-    def test_sparse_and_lists_are_dense(self, kernel):
+    def test_sparse_matrices_and_lists_give_the_same_values_as_dense_arrays(self, kernel):
         np.testing.assert_array_equal(
             kernel(sparse.csr_array(X), sparse.csc_array(Y)), kernel(X, Y)
         )
@@ -252,13 +252,13 @@ class TestEveryKernel:
         with pytest.raises(ValueError, match="X has 3 columns and Y has 2"):
             kernel(X, Y[:, :2])
 
-    def test_serves_a_support_vector_machine(self, kernel):
+    def test_works_in_a_support_vector_machine(self, kernel):
         labels = X[:, 0] > 0
         assert SVC(kernel=kernel, C=100.0).fit(X, labels).score(X, labels) > 0.7
 
 
 @pytest.mark.parametrize("scale", ["scale", "auto"])
-def test_gamma_means_what_it_means_to_svc(scale):
+def test_gamma_has_the_meaning_of_svc(scale):
     svc = SVC(gamma=scale).fit(X, X[:, 0] > 0)
     assert Gaussian(scale).resolve(X).gamma == pytest.approx(svc._gamma, rel=1e-12)
     assert Gaussian(scale).resolve(sparse.csr_array(X)).gamma == pytest.approx(svc._gamma)
@@ -290,14 +290,14 @@ def test_duplicate_entries_of_a_sparse_matrix_are_summed():
     assert Gaussian().resolve(doubled).gamma == pytest.approx(expected)
 
 
-def test_resolve_takes_lists_and_copies_arrays():
+def test_resolve_accepts_lists_and_copies_arrays():
     widths = np.ones(2)
     resolved = Gaussian(widths).resolve([[1.0, 2.0]])
     widths[:] = 50.0
     np.testing.assert_array_equal(resolved.gamma, 1.0)
 
 
-def test_a_gamma_of_zero_leaves_an_input_out():
+def test_a_gamma_of_zero_ignores_an_input():
     gram = Gaussian(np.array([0.5, 0.0, 0.5]))(X)
     np.testing.assert_allclose(gram, Gaussian(0.5)(X[:, [0, 2]]))
 
@@ -307,12 +307,12 @@ def test_data_without_spread_has_gamma_1_as_in_svc():
         assert Gaussian().resolve(np.full((4, 3), value)).gamma == pytest.approx(1.0)
 
 
-def test_data_beyond_squares_is_refused_by_name():
+def test_data_whose_squares_overflow_are_rejected():
     with pytest.raises(ValueError, match=r"gamma='scale' of Gaussian .* rescale X"):
         Gaussian().resolve(X * 1e200)
 
 
-def test_resolve_leaves_the_kernel_alone():
+def test_resolve_does_not_change_the_kernel():
     kernel = Gaussian()
     assert kernel.resolve(X) is not kernel
     assert kernel.gamma == "scale"
@@ -328,20 +328,20 @@ def test_resolve_leaves_the_kernel_alone():
         (Gaussian(np.array([1.0, -2.0, 1.0])), r"gamma=.* is not valid"),
         (Gaussian(np.ones(2)), r"gamma has shape \(2,\) and X has 3 columns"),
         (Gaussian("scael"), r"gamma='scael' is not known. Did you mean 'scale'\?"),
-        (Matern(length_scale=0.0), r"length_scale=0.0 is not valid: give finite numbers > 0"),
+        (Matern(length_scale=0.0), r"length_scale=0.0 is not valid: pass finite numbers > 0"),
         (Matern(length_scale=1e-320), r"length_scale=1e-320 is not valid"),
         (Matern(length_scale=-1.0), r"length_scale=-1.0 is not valid"),
         (Matern(length_scale=np.ones(4)), r"length_scale has shape \(4,\) and X has 3 columns"),
         (Matern(-0.5, length_scale=1.0), r"nu=-0.5 is not valid"),
         (RationalQuadratic(0.0, length_scale=1.0), r"alpha=0.0 is not valid"),
-        (ArcCosine(3), r"order=3 is not valid: give 0, 1 or 2"),
+        (ArcCosine(3), r"order=3 is not valid: pass 0, 1 or 2"),
         (PointwiseNonlinear(np.tanh, n_nodes=1), r"n_nodes=1 is not valid"),
-        (PointwiseNonlinear(np.tanh, n_nodes=300), r"n_nodes=300 is not valid: give at most 256"),
-        (PointwiseNonlinear(np.sum), r"returned shape \(\) .* element by element"),
+        (PointwiseNonlinear(np.tanh, n_nodes=300), r"n_nodes=300 is not valid: pass at most 256"),
+        (PointwiseNonlinear(np.sum), r"returned shape \(\) .* elementwise"),
         (PointwiseNonlinear(np.log), r"not finite real numbers"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the logarithm's own
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # raised by the logarithm
 def test_bad_parameters_are_named(kernel, message):
     with pytest.raises(ValueError, match=message):
         kernel(X)
@@ -355,7 +355,7 @@ def test_parameters_of_the_wrong_type(kernel):
         kernel(X)
 
 
-def test_values_beyond_float32_are_refused():
+def test_values_out_of_the_range_of_float32_are_rejected():
     with pytest.raises(ValueError, match="beyond the range of float32"):
         ArcCosine(2)((X * 1e15).astype(np.float32))
     assert np.isfinite(ArcCosine(2)(X * 1e15)).all()
@@ -381,7 +381,7 @@ def test_names(name, kernel):
 
 
 @pytest.mark.parametrize("kernel", OF_SEPARATION, ids=repr)
-def test_slopes_are_finite_differences(kernel):
+def test_slopes_agree_with_finite_differences(kernel):
     at = np.array([[1e-3, 0.1, 1.0], [2.0, 7.0, 30.0]])
     step = 1e-5 * at
     difference = (kernel.value_at(at + step) - kernel.value_at(at - step)) / (2 * step)
@@ -396,7 +396,7 @@ def test_slopes_at_no_separation_are_finite(kernel):
 
 
 @pytest.mark.parametrize("kernel", OF_SEPARATION, ids=repr)
-def test_factor_gradient_is_the_finite_difference(kernel):
+def test_factor_gradient_agrees_with_finite_differences(kernel):
     sensitivities = np.random.default_rng(1).standard_normal((len(X), len(X)))
 
     def total(log_factors):
@@ -414,11 +414,11 @@ def test_factors_and_scales_are_inverse(kernel):
     scaled = clone(kernel).set_params(**{kernel.scale_parameter: kernel.factor_to_scale(factors)})
     np.testing.assert_allclose(scaled.input_factor(3), factors)
     usual = clone(kernel).set_params(**{kernel.scale_parameter: "scale"})
-    signs = np.array([[1.0] * 3, [-1.0] * 3])  # of standard deviation 1
+    signs = np.array([[1.0] * 3, [-1.0] * 3])  # with standard deviation 1
     assert usual.resolve(signs).input_factor(3) == pytest.approx(kernel.usual_factor(3))
 
 
-def test_scale_does_not_depend_on_how_rows_are_added_up():
+def test_scale_does_not_depend_on_the_order_of_sums():
     table = np.random.default_rng(0).standard_normal((3000, 5)) + 1.0
     whole = Spread.of(table)
     for n_parts in (2, 3, 7, 50):

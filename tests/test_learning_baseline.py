@@ -1,4 +1,4 @@
-"""Gains over a constant, by hand, and tables on which a learned kernel could win by overfitting."""
+"""Test gains over a constant, and tables on which a learned kernel could overfit."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def kept(validation, targets):
 
 
 def refitted_errors(y):
-    """Return the error of each row of a model that is fitted without it."""
+    """Return the error of each row under a model that is fitted without it."""
     errors = []
     for row in range(N_ROWS):
         others = np.delete(np.arange(N_ROWS), row)
@@ -45,7 +45,7 @@ def refitted_errors(y):
 
 
 def relative(squares):
-    """Return squared errors, a mean over outputs that does not depend on their units."""
+    """Return squared errors, averaged over outputs independently of their units."""
     variances = SIGNAL.var(axis=0)
     return np.mean(squares / variances, axis=1) * variances.mean()
 
@@ -72,7 +72,7 @@ class TestNumbers:
         found = gain_over_constant(validation, rows)
         assert found.mean == pytest.approx(np.average(gains, weights=rows.weights), rel=1e-9)
 
-    def test_rows_that_judge(self):
+    def test_judging_rows(self):
         half = slice(N_ROWS // 2, None)
         judging = ArrayRows(Block(X[half], SIGNAL[half], None))
         validation = validation_of(Numbers(), SIGNAL, judging=judging)
@@ -103,7 +103,7 @@ class TestNumbers:
         validation = validated(problem, rows)
         some = kept(validation, Numbers())
         gain = gain_over_constant(validation, some)
-        least = 1.5 * gain.mean / gain.standard_error  # more than there are
+        least = 1.5 * gain.mean / gain.standard_error  # more than the gain has
         assert gain.is_clear(least) is (n_rows == 200)
 
 
@@ -129,7 +129,7 @@ class TestClasses:
     @pytest.mark.filterwarnings("error")
     def test_a_class_may_have_no_rows(self):
         first = self.labels < 2
-        for labels in (self.labels, 2 - self.labels):  # the last class, or the first one
+        for labels in (self.labels, 2 - self.labels):  # the last class or the first class is empty
             judging = ArrayRows(Block(X[first], labels[first], None))
             validation = validation_of(Labels(), labels, judging=judging)
             targets = Labels().final(labels[first], validation.solution.summary)
@@ -148,11 +148,11 @@ class TestClasses:
 
 
 class TestSmallTables:
-    """A kernel that is learned from few rows must not win by overfitting."""
+    """Test that a kernel learned from few rows does not win by overfitting."""
 
     @pytest.mark.parametrize("seed", range(4))
     @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
-    def test_hardly_worse_than_the_usual_kernel(self, load, seed):
+    def test_at_most_slightly_worse_than_the_default_kernel(self, load, seed):
         A, b = load(return_X_y=True)
         train, test, labels, truth = train_test_split(A, b, random_state=seed, stratify=b)
         options = {"n_components": 128, "random_state": 0}

@@ -1,4 +1,4 @@
-"""Standard units of columns: robust, equivariant, and the same kernel for rows as they are."""
+"""Test standard units of columns: robust, equivariant, and convertible to a kernel on raw rows."""
 
 import numpy as np
 import pytest
@@ -121,7 +121,7 @@ class TestStandardized:
         X[:, 2] = rng.random(200) < 0.03
         rows, units = standardized(X, counts * 1.0, np.zeros(3))
         copies, theirs = unweighted(np.repeat(X, counts, axis=0))
-        # The least unit of sparse columns depends on the number of rows: only dense ones are equal.
+        # The smallest unit of sparse columns depends on the number of rows, so compare dense ones.
         np.testing.assert_allclose(units[:2], theirs[:2], rtol=1e-12)
         np.testing.assert_allclose(np.repeat(rows, counts, axis=0)[:, :2], copies[:, :2], atol=1e-9)
         _, doubled = standardized(X, counts * 2.0, np.zeros(3))
@@ -143,7 +143,7 @@ class TestStandardized:
         assert units[1] > 0.0
         np.testing.assert_array_equal(rows[:, 0], 0.0)
 
-    def test_rounding_is_constant(self):
+    def test_columns_that_vary_only_by_rounding_are_constant(self):
         X = 0.1 + np.arange(50.0)[:, None] % 2 * 1e-16
         assert np.ptp(X) > 0
         rows, units = unweighted(X)
@@ -151,7 +151,7 @@ class TestStandardized:
         np.testing.assert_array_equal(rows, 0.0)
 
     def test_rare_categories_have_the_unit_of_common_ones(self):
-        """Standard deviations would be .5 and .0316: the rare rows would be 32 of them away."""
+        """Standard deviations would be .5 and .0316, which puts rare rows 32 of them away."""
         X = np.zeros((1000, 2))
         X[::2, 0] = 1.0
         X[0, 1] = 1.0
@@ -174,7 +174,7 @@ class TestKnees:
         weights = np.ones(len(X)) if weights is None else weights
         return knees(X, weights, X.min(axis=0), X.max(axis=0))
 
-    def test_only_heavy_tails_have_any(self, rng):
+    def test_only_heavy_tails_have_knees(self, rng):
         X = np.column_stack([rng.standard_normal(2000), rng.standard_cauchy(2000)])
         center, knee = self.of(X)
         np.testing.assert_allclose(center, np.median(X, axis=0), atol=0.01)
@@ -182,7 +182,7 @@ class TestKnees:
         assert knee[0] == np.inf
         assert knee[1] == pytest.approx((high - low) / NORMAL_RANGE, rel=0.02)
 
-    def test_none_without_heavy_tails(self, rng):
+    def test_no_knees_without_heavy_tails(self, rng):
         assert self.of(rng.standard_normal((500, 3)))[1] is None
         assert self.of(rng.random((500, 3)))[1] is None
         one_hot = np.zeros((500, 1))
@@ -247,5 +247,5 @@ class TestColumns:
         np.testing.assert_allclose(kernel.length_scale, 2.0 * columns.units)
 
     def test_scales_out_of_range_are_rejected(self):
-        with pytest.raises(ValueError, match="beyond the range of numbers"):
+        with pytest.raises(ValueError, match="must be positive and finite"):
             with_factors(Gaussian(), np.array([1.0, 1e-200]))

@@ -1,4 +1,4 @@
-"""The average gradient outer product, against plain sums and finite differences."""
+"""Compare the average gradient outer product with plain sums and finite differences."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def rng():
 
 
 def with_floor(product):
-    """Return a matrix with trace d, a small multiple of the identity added."""
+    """Add a small multiple of the identity and scale the matrix to trace d."""
     d = len(product)
     product = product * (d / np.trace(product)) + LEAST * np.eye(d)
     return product * (d / np.trace(product))
@@ -57,14 +57,14 @@ class TestAverageOuterProduct:
         np.testing.assert_allclose(copies, found, rtol=1e-12)
 
     def test_long_gradients_are_shortened(self, rng):
-        """One row of a million would make up the matrix; it counts LONGEST median lengths."""
+        """Shorten an extreme gradient to LONGEST median lengths, so that it does not dominate."""
         gradients = np.zeros((101, 1, 2))
         gradients[:, 0, 0] = 1.0
         gradients[0, 0] = 0.0, 1e6
         found = average_outer_product(gradients, np.ones(101))
         np.testing.assert_allclose(found, with_floor(np.diag([100.0, LONGEST**2])), rtol=1e-12)
 
-    def test_shorter_ones_are_not(self, rng):
+    def test_short_gradients_are_kept(self, rng):
         gradients = np.zeros((101, 1, 2))
         gradients[:, 0, 0] = 1.0
         gradients[0, 0] = 0.0, 0.99 * LONGEST

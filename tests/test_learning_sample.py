@@ -1,4 +1,4 @@
-"""The sample from which kernels are learned: the same in any order and in any blocks."""
+"""Test the sample from which kernels are learned: independent of the order and blocks of rows."""
 
 from functools import partial, reduce
 
@@ -8,7 +8,7 @@ from scipy import sparse
 
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows
-from quadfeat.data.sampling import Ends, beside
+from quadfeat.data.sampling import Ends, append_columns
 from quadfeat.learning import sample as module
 from quadfeat.learning.sample import ColumnSpread, LearningSample
 from quadfeat.solvers.targets import Labels, Numbers, Outputs
@@ -21,12 +21,12 @@ def rng():
 
 @pytest.fixture
 def few(monkeypatch):
-    """Let samples have 100 rows, so that small tables are sampled."""
+    """Limit samples to 100 rows, so that small tables are sampled."""
     monkeypatch.setattr(module, "SAMPLE_ROWS", (100, 100))
 
 
 def sampled(X, y, weights=None, *, parts=None, targets=None):
-    """Return the sample of a table, or of its parts, merged."""
+    """Return the sample of a table, or the merged sample of its parts."""
     targets = Numbers() if targets is None else targets
     blocks = [
         Block(X[part], y[part], None if weights is None else weights[part])
@@ -34,7 +34,9 @@ def sampled(X, y, weights=None, *, parts=None, targets=None):
     ]
     outputs = reduce(Outputs.merged, map(partial(Outputs.of, targets), blocks))
     summary = outputs.summary
-    tables = [(beside(one.X, targets.columns(one.y, summary)), one.weights) for one in blocks]
+    tables = [
+        (append_columns(one.X, targets.columns(one.y, summary)), one.weights) for one in blocks
+    ]
     ends = reduce(Ends.merged, (Ends.of(*one) for one in tables))
     samples = [LearningSample.of(targets, summary, ends, block) for block in blocks]
     return reduce(LearningSample.merged, samples)
@@ -95,7 +97,7 @@ class TestSample:
         np.testing.assert_allclose(stored.columns.units, dense.columns.units, rtol=1e-9)
 
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
-    def test_gathered_looks_at_all_rows_first(self, rng, few, form, monkeypatch):
+    def test_gathered_reads_all_rows_first(self, rng, few, form, monkeypatch):
         X, y = table(rng)
         weights = rng.integers(0, 3, 500) * 1.0
         outputs = Outputs.of(Numbers(), Block(form(X), y, weights))
@@ -120,7 +122,7 @@ class TestSample:
         assert {tuple(row) for row in found.rows} == {tuple(row) for row in X}
 
     def test_sampling_is_uniform(self, rng, few):
-        """The mean of a column is that of the table, within four standard errors."""
+        """The mean of a column equals that of the table within four standard errors."""
         X, y = table(rng, 5000)
         found = sampled(X, y).rows
         errors = (found.mean(axis=0) - X.mean(axis=0)) / (X.std(axis=0) / 10.0)
@@ -176,7 +178,7 @@ class TestSample:
 
 class TestUnits:
     def test_shift_and_scale(self, rng, few):
-        """The sample has the same rows in other units, those of targets included."""
+        """The sample has the same rows if units of columns or targets change."""
         X, y = table(rng)
         factors, shifts = np.array([1e-6, 1.0, 1e6]), np.array([0.0, 1e3, -10.0])
         here, there = sampled(X, y), sampled(X * factors + shifts, 1e3 * y - 7.0)
@@ -232,6 +234,6 @@ class TestColumnSpread:
         np.testing.assert_allclose(found.means, X.mean(axis=0), rtol=1e-12)
         np.testing.assert_allclose(found.deviations, X.std(axis=0), rtol=1e-9)
 
-    def test_equal_values_have_none(self):
+    def test_equal_values_have_no_spread(self):
         found = ColumnSpread.of(np.full((1000, 1), 0.1), np.linspace(0.1, 1.0, 1000))
         assert found.deviations == 0.0

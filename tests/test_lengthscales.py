@@ -1,4 +1,4 @@
-"""Evidence against plain formulas and scikit-learn's, its gradient, and what is learned by it."""
+"""Compare evidence with plain formulas and scikit-learn; test its gradient and learned scales."""
 
 import os
 from pathlib import Path
@@ -55,7 +55,7 @@ def rows_and_outputs(m=40, d=3, k=2):
 
 
 def log_evidence_of(kernel, X, Y, alpha):
-    """Return the log evidence by the formula of restricted likelihood, row by row."""
+    """Return the log evidence by the formula of the restricted likelihood, row by row."""
     n, k = Y.shape
     A = kernel(X) + alpha * np.eye(n)
     inverse = np.linalg.inv(A)
@@ -73,13 +73,13 @@ def with_factor(kernel, factor):
 
 
 def drawn(kernel, X, noise, k, rng):
-    """Draw outputs from the Gaussian process of a kernel, with noise of this deviation."""
+    """Draw outputs from the Gaussian process of a kernel, with this noise standard deviation."""
     cholesky = np.linalg.cholesky(kernel(X) + 1e-9 * np.eye(len(X)))
     return cholesky @ rng.standard_normal((len(X), k)) + noise * rng.standard_normal((len(X), k))
 
 
 @pytest.mark.parametrize("kernel", LEARNABLE, ids=repr)
-def test_evidence_is_the_plain_formula(kernel):
+def test_evidence_agrees_with_the_plain_formula(kernel):
     X, Y = rows_and_outputs()
     factors = np.array([0.5, 1.0, 1.7])
     evidence = Evidence(kernel, X, Y, np.ones(len(X)))
@@ -97,7 +97,7 @@ def test_evidence_is_the_plain_formula(kernel):
     ],
     ids=repr,
 )
-def test_evidence_is_scikit_learns_with_a_wide_prior_on_the_intercept(kernel, theirs):
+def test_evidence_agrees_with_scikit_learn_under_a_wide_intercept_prior(kernel, theirs):
     X, Y = rows_and_outputs(k=1)
     alpha, wide = 0.05, 1e6
     intercept = gp.ConstantKernel(wide)
@@ -110,7 +110,7 @@ def test_evidence_is_scikit_learns_with_a_wide_prior_on_the_intercept(kernel, th
         return -process.fit(X, Y[:, 0]).log_marginal_likelihood()
 
     best = optimize.minimize_scalar(opposite, bounds=(-10, 10), method="bounded")
-    flat = 0.5 * np.log(2 * np.pi * wide)  # what a flat prior of height 1 leaves out
+    flat = 0.5 * np.log(2 * np.pi * wide)  # the term that a flat prior of height 1 omits
     evidence = Evidence(kernel, X, Y, np.ones(len(X)))
     loss, _, _ = evidence.loss_and_gradient(
         np.log(np.full(3, kernel.input_factor(3))), np.log(alpha)
@@ -120,9 +120,9 @@ def test_evidence_is_scikit_learns_with_a_wide_prior_on_the_intercept(kernel, th
 
 @pytest.mark.parametrize("kernel", LEARNABLE, ids=repr)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gradient_is_the_finite_difference(kernel, weighted, rng):
+def test_gradient_agrees_with_finite_differences(kernel, weighted, rng):
     X, Y = rows_and_outputs()
-    X[7], X[11] = X[3], X[3]  # where rough kernels have infinite slopes
+    X[7], X[11] = X[3], X[3]  # equal rows, where rough kernels have infinite slopes
     weights = rng.integers(1, 4, size=len(X)) * 0.7 if weighted else np.ones(len(X))
     evidence = Evidence(kernel, X, Y, weights)
     start = np.log([0.5, 1.0, 1.7, 0.05])
@@ -137,7 +137,7 @@ def test_gradient_is_the_finite_difference(kernel, weighted, rng):
     np.testing.assert_allclose([*by_factors, by_alpha], expected, rtol=1e-5, atol=1e-5)
 
 
-def test_evidence_of_weights_is_that_of_copies(rng):
+def test_weights_and_copies_have_the_same_evidence(rng):
     X, Y = rows_and_outputs()
     weights = rng.integers(1, 5, size=len(X))
     copies = [np.repeat(rows, weights, axis=0) for rows in (X, Y)]
@@ -151,7 +151,7 @@ def test_evidence_of_weights_is_that_of_copies(rng):
 
 
 @pytest.mark.parametrize("each", [False, True])
-def test_weights_learn_what_copies_do(each, rng):
+def test_weights_and_copies_learn_the_same_scales(each, rng):
     X, Y = rows_and_outputs(m=60)
     weights = rng.integers(0, 3, size=len(X))
     weighted = learn(Gaussian(), X, Y, weights.astype(float), each=each)
@@ -161,14 +161,14 @@ def test_weights_learn_what_copies_do(each, rng):
 
 
 @pytest.mark.parametrize("kernel", LEARNABLE, ids=repr)
-def test_learned_is_a_maximum(kernel):
+def test_learned_scales_are_a_maximum(kernel):
     X, Y = rows_and_outputs(m=60)
     Y = Y + 3.0
     learned = learn(kernel, X, Y, each=True)
     assert type(learned.kernel) is type(kernel)
     assert getattr(learned.kernel, kernel.scale_parameter).shape == (3,)
     reached = log_evidence_of(learned.kernel, X, Y, learned.alpha)
-    assert learned.log_evidence == pytest.approx(reached, abs=1e-4)  # scales are rounded after that
+    assert learned.log_evidence == pytest.approx(reached, abs=1e-4)  # scales are rounded afterwards
     factors = learned.kernel.input_factor(3)
     lowest = lengthscales.FACTOR_RANGE[0] * kernel.usual_factor(3) / X.std(axis=0)
     for i in range(3):
@@ -181,7 +181,7 @@ def test_learned_is_a_maximum(kernel):
 
 
 @pytest.mark.parametrize("kernel", LEARNABLE[:7], ids=repr)
-def test_one_number_is_a_number_and_worse_than_one_per_input(kernel):
+def test_one_lengthscale_is_a_number_and_fits_worse_than_one_per_input(kernel):
     X, Y = rows_and_outputs(m=60)
     one, several = (learn(kernel, X, Y, each=each) for each in (False, True))
     assert isinstance(getattr(one.kernel, kernel.scale_parameter), float)
@@ -190,7 +190,7 @@ def test_one_number_is_a_number_and_worse_than_one_per_input(kernel):
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(), Matern(2.5), RationalQuadratic()], ids=repr)
-def test_recovers_the_scales_that_data_was_drawn_with(kernel, rng):
+def test_recovers_the_scales_of_the_generating_kernel(kernel, rng):
     X = rng.standard_normal((300, 5))
     truth = np.array([0.7, 1.4, 2.8])
     Y = drawn(with_factor(kernel, 1 / truth), X[:, :3], noise=0.1, k=3, rng=rng)
@@ -201,7 +201,7 @@ def test_recovers_the_scales_that_data_was_drawn_with(kernel, rng):
     assert learned.alpha == pytest.approx(0.01, rel=0.6)
 
 
-def test_recovers_one_scale_far_from_that_of_the_data(rng):
+def test_recovers_a_scale_far_from_that_of_the_data(rng):
     X = rng.uniform(size=(300, 1))
     for truth in (0.02, 1.0):
         Y = drawn(Matern(1.5, length_scale=truth), X, noise=0.05, k=5, rng=rng)
@@ -210,7 +210,7 @@ def test_recovers_one_scale_far_from_that_of_the_data(rng):
         )
 
 
-def test_the_scale_that_the_kernel_had_does_not_matter():
+def test_the_initial_scale_does_not_matter():
     X, Y = rows_and_outputs()
     before = learn(Gaussian(), X, Y, each=True)
     after = learn(before.kernel, X, Y, each=True)
@@ -218,7 +218,7 @@ def test_the_scale_that_the_kernel_had_does_not_matter():
     assert before[1:] == after[1:]
 
 
-def test_the_kernel_is_left_as_it_was():
+def test_the_given_kernel_is_not_changed():
     X, Y = rows_and_outputs()
     kernel = RationalQuadratic(0.7, length_scale="auto")
     learned = learn(kernel, X, Y, each=True).kernel
@@ -259,11 +259,11 @@ def test_inputs_in_their_own_units():
 
 def test_a_unit_beyond_the_range_of_numbers():
     X, Y = rows_and_outputs()
-    with pytest.raises(ValueError, match=r"gamma of Gaussian cannot be learned .* rescale X"):
+    with pytest.raises(ValueError, match=r"gamma of Gaussian cannot be learned, .* Rescale X"):
         learn(Gaussian(1.0), X * 1e-170, Y, each=False)
 
 
-def test_a_scale_that_is_none_is_not_forgotten():
+def test_an_invalid_scale_is_rejected():
     X, Y = rows_and_outputs()
     with pytest.raises(ValueError, match="Did you mean 'scale'"):
         learn(Gaussian("scales"), X, Y, each=False)
@@ -296,7 +296,7 @@ def test_inputs_without_spread(each):
 
 
 SIGNS = st.sampled_from([-1.0, 1.0])
-OFFSETS = st.floats(-8, 12)  # decimal logarithms, as the next ones
+OFFSETS = st.floats(-8, 12)  # decimal logarithms, like the next ones
 UNITS = st.floats(-100, 100)
 WEIGHT_DECADES = st.floats(0, 6)
 
@@ -319,7 +319,7 @@ def test_constant_inputs_change_nothing(seed, sign, offset, unit, decades, each)
     weights /= weights.mean()
     value = sign * rng.uniform(1, 2) * 10.0**offset
     same = np.full((len(X), 1), value)
-    # A computation that ends in rounding leaves a few last bits.
+    # Rounding leaves differences in the last bits.
     rounded = value * (1 + np.finfo(float).eps * rng.integers(-4, 5, (len(X), 1)))
     kernel = Matern(1.5)
     alone = learn(kernel, X, Y, weights, each=each)
@@ -328,7 +328,7 @@ def test_constant_inputs_change_nothing(seed, sign, offset, unit, decades, each)
     np.testing.assert_allclose(found[1:-1] if each else found, expected, rtol=1e-12)
     assert both[1:] == pytest.approx(alone[1:], rel=1e-12)
     if each:
-        # The scale is at least the usual one, and keeps phases small enough to be exact.
+        # The scale is at least the default one and keeps phases small enough to be exact.
         usual = np.sqrt((1 + 3) / 2)
         for scale in found[[0, -1]]:
             assert scale >= usual * abs(value) * (1 - 1e-12)
@@ -340,7 +340,7 @@ def test_constant_inputs_change_nothing(seed, sign, offset, unit, decades, each)
 def test_offsets_of_inputs_and_targets_do_not_matter(seed, offset, decades):
     X, Y = rows_and_outputs(m=30, d=2)
     shift = 10.0**offset
-    X, Y = ((rows + shift) - shift for rows in (X, Y))  # which the sums below represent exactly
+    X, Y = ((rows + shift) - shift for rows in (X, Y))  # so that the sums below are exact
     weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, len(X))
     weights /= weights.mean()
     before = learn(Gaussian(), X, Y, weights, each=True)
@@ -369,13 +369,13 @@ def test_a_column_that_varies_in_other_rows_only_is_measured_by_its_range(kernel
         learned = learn(kernel, X, Y, each=True, ranges=ranges).kernel
         factors = learned.input_factor(3)
         assert factors[2] * unit <= kernel.usual_factor(3) * (1 + 1e-12)
-        # Two rows that differ by the whole range are still alike.
+        # The kernel of two rows that differ by the whole range is still large.
         ends = np.zeros((2, 3))
         ends[1, 2] = unit
         assert learned(ends)[0, 1] > 0.4
         alone = learn(kernel, X[:, :2], Y, each=True).kernel.input_factor(2)
         np.testing.assert_allclose(factors[:2], alone, rtol=1e-9)
-        # Relative to its range it is as wide as the others in the mean, unless that is narrow.
+        # Relative to the range, the factor is the geometric mean of the others, up to the default.
         typical = np.sqrt(np.prod(alone * X[:, :2].std(axis=0)))
         expected = min(typical, kernel.usual_factor(3))
         assert factors[2] * unit == pytest.approx(expected, rel=lengthscales.LOG_STEP)
@@ -390,7 +390,7 @@ def test_rows_of_next_to_no_weight_do_not_make_a_column_narrow():
         weights[7] = light
         learned = learn(Gaussian(), np.hstack([X, rare]), Y, weights, each=True)
         assert np.isfinite(learned.log_evidence)
-        # At most the end of the search, which is relative to a unit of 1 / 2.
+        # At most the upper limit of the search, relative to a unit of 1 / 2.
         assert learned.kernel.gamma[2] <= 1.1 * lengthscales.FACTOR_RANGE[1] ** 2 * 4 / 3
 
 
@@ -402,14 +402,14 @@ def test_a_range_beyond_that_of_the_sample_limits_the_scale_of_rare_values():
     learned = learn(Gaussian(), np.hstack([X, rare]), Y, each=True, ranges=ranges)
     assert learned.kernel.gamma[2] < 1e4
     assert learn(Gaussian(), np.hstack([X, rare]), Y, each=True).kernel.gamma[2] > 1e6
-    # In a column of many values, rows so far from all others are outliers.
+    # In a column with many values, rows this far from all others are outliers.
     for known in (None, ranges):
         learned = learn(Gaussian(), np.hstack([X, noise]), Y, each=True, ranges=known)
         assert learned.kernel.gamma[2] > 1e6
 
 
 def learn_from(n_rows, monkeypatch):
-    """Let models learn lengthscales from so many rows of their sample."""
+    """Let models learn lengthscales from only ``n_rows`` rows of their sample."""
 
     def learned(kernel, X, Y, weights, *, each, ranges, **options):
         X, Y, weights = X[:n_rows], Y[:n_rows], weights[:n_rows]
@@ -419,12 +419,12 @@ def learn_from(n_rows, monkeypatch):
 
 
 class TestRareColumns:
-    """Tables with columns that are constant, or nearly so, in the rows that lengthscales see."""
+    """Test columns that are constant, or nearly so, in the rows used to learn lengthscales."""
 
     n_train = 2000
 
     def table(self, seed, frequency, value, standardized):
-        """Return a smooth function of two inputs and of ten columns of rare values."""
+        """Return a table with ten columns of rare values, and a smooth target."""
         rng = np.random.default_rng(seed)
         n_rows = 2 * self.n_train
         inputs = rng.standard_normal((n_rows, 2))
@@ -461,7 +461,7 @@ class TestRareColumns:
                 scores[name] = model.score(X[new], y[new])
             assert scores["ard"] > scores[None] - 0.01
             assert scores["ard"] > 0.8
-            # Rows that differ by a standard deviation, in one column only, are still alike.
+            # Rows that differ by a standard deviation in only one column have a large kernel.
             assert (model.features_.kernel_.gamma * X[seen].var(axis=0)).max() < 2
 
     @pytest.mark.skipif("QUADFEAT_DATA" not in os.environ, reason="needs adult")
@@ -502,7 +502,7 @@ def test_duplicated_rows(kernel, each, rng):
     assert np.isfinite(getattr(learned.kernel, kernel.scale_parameter)).all()
 
 
-def test_huge_weights_that_leave_a_matrix_singular():
+def test_huge_weights_that_make_the_matrix_singular():
     X, Y = rows_and_outputs(m=20)
     X[10:], Y[10:] = X[:10], Y[:10]
     weights = np.where(np.arange(20) % 2, 1e14, 1.0)
@@ -518,8 +518,8 @@ def test_no_noise(rng):
 
 
 @pytest.mark.parametrize("each", [False, True])
-def test_noise_is_not_taken_for_a_narrow_kernel(each, rng):
-    # On these rows it would be as good; on others among them it would follow the noise.
+def test_noise_is_not_mistaken_for_a_narrow_kernel(each, rng):
+    # A narrow kernel would fit these rows as well, but would follow the noise between them.
     X, new = rng.standard_normal((2, 200, 2))
     Y = rng.standard_normal((200, 1))
     learned = learn(Gaussian(), X, Y, each=each)
@@ -530,7 +530,7 @@ def test_noise_is_not_taken_for_a_narrow_kernel(each, rng):
 @pytest.mark.parametrize("kernel", [ArcCosine(1), PointwiseNonlinear(np.tanh)], ids=repr)
 def test_kernels_whose_scale_cannot_be_learned(kernel):
     X, Y = rows_and_outputs()
-    message = rf"kernel={type(kernel).__name__}\(.*length_scale, or a kernel Gaussian, Laplacian"
+    message = rf"kernel={type(kernel).__name__}\(.*length_scale to .* a Gaussian, Laplacian"
     with pytest.raises(ValueError, match=message):
         learn(kernel, X, Y, each=True)
 

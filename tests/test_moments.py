@@ -1,4 +1,4 @@
-"""Second moments of rows against products of all features in float64."""
+"""Compare second moments of rows with products of all features in float64."""
 
 import tracemalloc
 
@@ -42,7 +42,7 @@ def exact(features, X, Y, weights, shift=SHIFT):
 
 
 def rounding(features, X, Y, weights, shift=SHIFT):
-    """Return what products would be if all terms were positive."""
+    """Return the sums of the absolute values of all terms, which bound rounding errors."""
     table = np.abs(columns(features, X, Y, shift))
     return table.T @ (table if weights is None else table * weights[:, None])
 
@@ -56,17 +56,17 @@ def test_products_of_all_columns(weights, form, of_rows, of_products):
     found = accumulated(FEATURES, form(rows), Y, weights, of_products)
     error = np.abs(np.triu(found.products - exact(FEATURES, rows, Y, weights)))
     scale = rounding(FEATURES, rows, Y, weights)
-    # 700 terms with random roundings.
+    # The rounding errors of 700 terms are random.
     assert (error <= 20 * np.finfo(of_products).eps * scale).all()
-    # Targets are multiplied in float64 in any case.
+    # Targets are always multiplied in float64.
     assert (error[30:, 30:] <= 100 * np.finfo(np.float64).eps * scale[30:, 30:]).all()
     assert found.n_rows == 2000
     total = 2000 if weights is None else weights.sum()
     assert found.weight == pytest.approx(total, rel=1e-14)
 
 
-def test_float32_is_what_it_says():
-    """Otherwise nothing would be gained, and the other tests of it would be void."""
+def test_float32_products_are_in_float32():
+    """Otherwise float32 would save no time, and the other tests of it would prove nothing."""
     scale = rounding(FEATURES, X, Y, None)
     error = np.abs(
         np.triu(accumulated(FEATURES, X, Y, None, np.float32).products)
@@ -93,7 +93,7 @@ def test_sums_over_many_blocks_lose_no_more_than_one_block():
 
 
 @pytest.mark.parametrize("unit", [1e-80, 1e-40, 1e40, 1e80])
-def test_targets_and_weights_beyond_the_range_of_float32(unit):
+def test_targets_and_weights_out_of_the_range_of_float32(unit):
     shift = SHIFT * unit
     found = accumulated(FEATURES, X, Y * unit, None, np.float32, shift=shift)
     plain = exact(FEATURES, X, Y, None)
@@ -102,7 +102,7 @@ def test_targets_and_weights_beyond_the_range_of_float32(unit):
     assert_allclose(np.triu(found.products) / unit, np.triu(plain), rtol=1e-4, atol=1e-3)
 
 
-def test_weights_are_as_good_as_copies():
+def test_integer_weights_equal_copies():
     counts = rng.integers(0, 4, 2000)
     copies = np.repeat(np.arange(2000), counts)
     weighted = accumulated(FEATURES, X, Y, counts * 1.0, np.float64)
@@ -117,18 +117,18 @@ def test_parts_in_any_order_merge_into_the_whole(cuts, random):
     random.shuffle(parts)
     merged = Moments.empty(30, SHIFT)
     for part in parts:
-        # Each part has a shift of its own, as parts of different machines have.
+        # Each part has its own shift, as on different machines.
         shift = Y[part].mean(axis=0) if len(part) else np.zeros(2)
         found = accumulated(FEATURES, X[part], Y[part], WEIGHTS[part], np.float64, shift)
         merged = merged.merged(found)
     whole = exact(FEATURES, X[:400], Y[:400], WEIGHTS[:400])
-    # Parts whose means are far apart, in standard deviations, are shifted again.
+    # Merging shifts parts again if their means are many standard deviations apart.
     merged = merged.shifted(SHIFT)
     assert_allclose(np.triu(merged.products), np.triu(whole), rtol=1e-10, atol=1e-9)
     assert merged.n_rows == 400
 
 
-def test_merging_leaves_both_parts_alone():
+def test_merging_does_not_change_the_parts():
     left = accumulated(FEATURES, X[:50], Y[:50], None, np.float64)
     right = accumulated(FEATURES, X[50:90], Y[50:90], None, np.float64, shift=np.zeros(2))
     before = left.products.copy(), right.products.copy()
@@ -138,7 +138,7 @@ def test_merging_leaves_both_parts_alone():
 
 
 def test_different_numbers_of_columns_do_not_merge():
-    with pytest.raises(ValueError, match=r"30 features and 2 targets cannot be added to .* 29 and"):
+    with pytest.raises(ValueError, match=r"30 features and 2 targets cannot be merged .* 29"):
         Moments.empty(30, np.zeros(2)).merged(Moments.empty(29, np.zeros(2)))
 
 
@@ -153,7 +153,7 @@ def test_shifted():
 def test_a_shift_keeps_the_digits_of_targets_far_from_zero():
     targets = Y[:, 1:] + 1e9
     found = accumulated(FEATURES, X, targets, None, np.float32, shift=np.array([1e9]))
-    # The targets themselves are rounded to 1e-7.
+    # The targets are rounded to 1e-7.
     assert_allclose(found.products[:-2, -2], FEATURES.transform(X).T @ Y[:, 1], atol=1e-3)
 
 
@@ -187,13 +187,13 @@ def test_normal_equations(weights, transform):
         assert not np.shares_memory(system.matrix, found.products)
 
 
-def test_normal_equations_of_no_weight():
+def test_normal_equations_of_zero_weight():
     found = accumulated(FEATURES, X, Y, np.zeros(2000), np.float64)
     with pytest.raises(ValueError, match="all rows have weight 0"):
         found.normal_equations(intercept=True)
 
 
-def test_rows_of_other_kernels_are_cast_as_they_are_made():
+def test_float32_features_of_other_kernels_are_cast_to_float64():
     features = QuadratureFeatures(ArcCosine(1), n_components=25, random_state=0).fit(X)
     found = accumulated(features, X.astype(np.float32), Y, WEIGHTS, np.float64)
     expected = exact(features, X.astype(np.float32), Y, WEIGHTS)
@@ -201,7 +201,7 @@ def test_rows_of_other_kernels_are_cast_as_they_are_made():
 
 
 @pytest.mark.parametrize("of_rows", [np.float32, np.float64])
-def test_memory_is_that_of_a_block_whatever_the_number_of_rows(of_rows, monkeypatch):
+def test_memory_does_not_depend_on_the_number_of_rows(of_rows, monkeypatch):
     monkeypatch.setattr(summing, "BYTES_PER_BLOCK", 2**19)
     features = QuadratureFeatures(Gaussian(0.2), rule="rff", n_components=256, random_state=0)
     rows = np.zeros((40_000, 5), dtype=of_rows)
@@ -218,17 +218,19 @@ def test_memory_is_that_of_a_block_whatever_the_number_of_rows(of_rows, monkeypa
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # A block in float64 (since it has few rows), features before they are cast, and products.
+    # Memory holds a block in float64 (it has few rows), features before the cast, and products.
     assert peak < 2 * 2**19 + 256 * 256 * 8 + 3 * 258**2 * 8
     assert peak < 40_000 * 256 * 4 / 10
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["all alike", "weights"])
-def test_features_of_a_wide_kernel_keep_what_varies(weights):
+def test_wide_kernels_keep_the_variation_of_features(weights):
     wide = QuadratureFeatures(Gaussian(1e-4), n_components=30, rule="sr33", random_state=0).fit(X)
     found = accumulated(wide, X, Y, weights, np.float32).normal_equations(intercept=True)
     exact = accumulated(wide, X, Y, weights, np.float64).normal_equations(intercept=True)
-    assert np.diagonal(exact.matrix).max() < 1e-2 * exact.weight / 30  # most is in the means
+    assert (
+        np.diagonal(exact.matrix).max() < 1e-2 * exact.weight / 30
+    )  # the means make up most of the moments
     variances = np.diagonal(exact.matrix)
     assert_allclose(found.matrix, exact.matrix, rtol=0, atol=1e-6 * variances.max())
     scale = np.sqrt(variances.max() * exact.squares)

@@ -1,4 +1,4 @@
-"""The native core against the plain arithmetic: every build of it that this machine can run."""
+"""Compare every build of the native core that this machine can run with plain NumPy."""
 
 import multiprocessing
 import os
@@ -60,7 +60,7 @@ def use(core, monkeypatch):
 
 
 def laid_out(X, layout):
-    """The same values in another place in memory."""
+    """Return the same values in another memory layout."""
     if layout == "fortran":
         return np.asfortranarray(X)
     if layout == "strided":
@@ -109,7 +109,7 @@ def test_native_equals_reference(data, core, rule, kernel, d, dense_up_to, dtype
         given = np.full((n_rows, n_components), np.nan, dtype=dtype)
         compiled.write(laid_out(X, layout), given, n_threads)
 
-    # Arguments are right to 4 eps log2(2p) rho |x|, and features to a few eps on top.
+    # Arguments are accurate to 4 eps log2(2p) rho |x|. Features add a few eps.
     eps = np.finfo(dtype).eps
     scaled = X.astype(np.float64) * features.kernel_.input_factor(d)
     arguments = nodes.arguments(scaled)
@@ -129,7 +129,7 @@ def test_native_equals_reference(data, core, rule, kernel, d, dense_up_to, dtype
 
 
 class _Steepness:
-    """How far a feature may be off if its argument is off by so much."""
+    """Bound the error of a feature by the error of its argument."""
 
     def __init__(self, nodes: Nodes, kernel):
         self.nodes, self.phi = nodes, kernel.nonlinearity
@@ -162,7 +162,7 @@ class _Steepness:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 class TestCosineAndSine:
     def arguments(self, core, dtype, values, monkeypatch):
-        """Cosines and sines of given numbers, as features of unit amplitude."""
+        """Return cosines and sines of the given numbers, as features of unit amplitude."""
         use(core, monkeypatch)
         n = len(values)
         nodes = Nodes(DenseDirections(np.ones((n, 1))), np.ones(n), np.ones(n))
@@ -177,13 +177,13 @@ class TestCosineAndSine:
         cosine, sine = self.arguments(core, dtype, t, monkeypatch)
         eps = np.finfo(dtype).eps
         exact = t.astype(np.float64)
-        # One rounding of the angle to half turns, and two eps of the polynomials.
+        # Rounding the angle to half turns adds one error, and the polynomials add two eps.
         tolerance = eps * np.abs(exact) + 2 * eps
         assert (np.abs(cosine - np.cos(exact)) <= tolerance).all()
         assert (np.abs(sine - np.sin(exact)) <= tolerance).all()
 
-    def test_sane_beyond(self, core, dtype, monkeypatch):
-        """Arguments from 1e4 to 1e30, some too large for the core, through the public map."""
+    def test_huge_arguments_stay_bounded(self, core, dtype, monkeypatch):
+        """Test arguments from 1e4 to 1e30, some too large for the core, through the public map."""
         use(core, monkeypatch)
         for rule in ("sr33", "rff"):
             features = QuadratureFeatures(
@@ -193,7 +193,9 @@ class TestCosineAndSine:
             x = np.random.default_rng(0).standard_normal(20)
             for scale in np.geomspace(1e4, 1e30, 40):
                 Z = features.transform((scale * x[None]).astype(dtype))
-                assert (np.abs(Z) <= amplitude * (1 + 4 * np.finfo(dtype).eps)).all()  # nan is not
+                assert (
+                    np.abs(Z) <= amplitude * (1 + 4 * np.finfo(dtype).eps)
+                ).all()  # false for NaN
 
 
 @needs_core
@@ -223,12 +225,12 @@ class TestLargestMagnitude:
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0, 1, 7])
-def test_a_part_of_a_buffer_is_written_and_nothing_beside_it(core, dtype, offset, monkeypatch):
+def test_writes_stay_within_a_part_of_a_buffer(core, dtype, offset, monkeypatch):
     use(core, monkeypatch)
     X = np.random.default_rng(0).standard_normal((403, 60)).astype(dtype)
     features = QuadratureFeatures(n_components=1021, random_state=0).fit(X)
     expected = np.vstack([features.transform(rows) for rows in np.array_split(X, 40)])
-    # Rows of another length than the stride, at any offset to a cache line, and nothing beside.
+    # Rows are shorter than the stride and start at any offset within a cache line.
     buffer = np.full((len(X), 1029), 7, dtype=dtype)
     transform_into(features, X, buffer[:, offset : offset + 1021])
     assert_array_equal(buffer[:, offset : offset + 1021], expected)
@@ -241,7 +243,7 @@ def test_a_part_of_a_buffer_is_written_and_nothing_beside_it(core, dtype, offset
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("d", [2, 3, 4, 5, 6, 7, 8, 16, 20, 33, 43, 59, 70, 100])
 def test_right_angles(core, dtype, d, monkeypatch):
-    """Cosines that are zero or nearly so, whose tangents are not finite or enormous."""
+    """Test cosines at or near zero, whose tangents are infinite or huge."""
     use(core, monkeypatch)
     monkeypatch.setattr(_core, "DENSE_UP_TO", 0)
     rule = SphericalRadial(tilt=0.0)
@@ -267,7 +269,7 @@ def test_right_angles(core, dtype, d, monkeypatch):
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_butterflies_of_any_width(core, dtype, monkeypatch):
-    """Passes whose last run is cut off anywhere, in the first chunk of coordinates and later."""
+    """Test passes whose last run is cut off, in the first chunk of coordinates and later."""
     use(core, monkeypatch)
     rng = np.random.default_rng(0)
     widths = [*range(2, 70), 127, 200, 447, 448, 511, 512, 513, 520, 575, 577, 784, 1000, 1023]
@@ -292,24 +294,24 @@ class TestLimit:
         return native.transform(X, out, 2, core, limit), out
 
     @pytest.mark.parametrize("value", [3.0, -3.0, np.inf, -np.inf, np.nan])
-    def test_an_entry_beyond_it_is_seen_anywhere(self, core, dtype, value):
+    def test_an_entry_above_the_limit_is_found_anywhere(self, core, dtype, value):
         for index in range(0, 50 * 39, 37):
             X = np.ones((50, 39), dtype=dtype)
             X.flat[index] = value
             for rows in (X, np.asfortranarray(X), laid_out(X, "strided")):
                 assert not self.transform(rows, 2.0, core)[0]
 
-    def test_entries_up_to_it_are_taken(self, core, dtype):
+    def test_entries_up_to_the_limit_are_accepted(self, core, dtype):
         X = np.random.default_rng(0).choice([-2.0, 0.0, 2.0], size=(50, 39)).astype(dtype)
         within, out = self.transform(X, 2.0, core)
         assert within
         assert_array_equal(out, self.transform(X, np.inf, core)[1])
         assert np.isfinite(out).all()
 
-    def test_without_one_everything_is_taken(self, core, dtype):
+    def test_without_a_limit_everything_is_accepted(self, core, dtype):
         X = np.full((9, 39), np.nan, dtype=dtype)
         assert self.transform(X, np.inf, core)[0]
-        assert not self.transform(X, 1e300, core)[0]  # which is no float32, but finite
+        assert not self.transform(X, 1e300, core)[0]  # out of the range of float32, but finite
 
     @pytest.mark.parametrize("limit", [np.nan, -1.0])
     def test_what_is_none(self, core, dtype, limit):
@@ -320,8 +322,8 @@ class TestLimit:
 @pytest.mark.parametrize("core", [*CORES, "numpy"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kernel", ["gaussian", "arccos1"])
-def test_a_row_that_the_core_is_not_for_changes_no_other(core, dtype, kernel, monkeypatch):
-    """A call that the core gives up on in the middle is computed whole by other means."""
+def test_a_row_that_the_core_cannot_handle_does_not_change_others(core, dtype, kernel, monkeypatch):
+    """If the core gives up in the middle of a call, NumPy computes the whole call."""
     use(core, monkeypatch)
     X = np.random.default_rng(0).standard_normal((60, 40)).astype(dtype)
     features = QuadratureFeatures(KERNELS[kernel], n_components=201, random_state=0).fit(X)
@@ -340,8 +342,8 @@ def test_a_row_that_the_core_is_not_for_changes_no_other(core, dtype, kernel, mo
 
 @pytest.mark.parametrize("gamma", [1e-300, 1e-60, 1e20, 1e60])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_is_not_finite_is_refused_at_any_scale(gamma, dtype):
-    """Also where no finite entry is beyond what the core can do, or every one is."""
+def test_values_that_are_not_finite_are_rejected_at_any_scale(gamma, dtype):
+    """Test rows whose finite entries are all in the range of the core, or all out of it."""
     X = np.random.default_rng(0).standard_normal((9, 50)).astype(dtype)
     features = QuadratureFeatures(Gaussian(gamma), rule="sr33", n_components=63, random_state=0)
     features.fit(X)
@@ -356,7 +358,7 @@ def test_what_is_not_finite_is_refused_at_any_scale(gamma, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kernel", ["gaussian", "matern", "arccos0", "arccos1", "arccos2"])
 def test_usual_rows_are_read_once(kernel, dtype, monkeypatch):
-    """Only what the core gives up on is looked at beforehand."""
+    """Rows are checked in advance only if the core gives up on them."""
     X = np.random.default_rng(0).standard_normal((20, 50)).astype(dtype)
     features = QuadratureFeatures(KERNELS[kernel], n_components=301, random_state=0).fit(X)
     looked = []
@@ -368,7 +370,7 @@ def test_usual_rows_are_read_once(kernel, dtype, monkeypatch):
 
 
 @needs_core
-def test_a_buffer_may_be_written_before_its_rows_are_refused():
+def test_a_buffer_may_be_written_before_its_rows_are_rejected():
     X = np.random.default_rng(0).standard_normal((50, 60))
     features = QuadratureFeatures(n_components=123, random_state=0).fit(X)
     buffer = np.full((52, 123), 7.0)
@@ -380,7 +382,7 @@ def test_a_buffer_may_be_written_before_its_rows_are_refused():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_duplicates_of_a_sparse_matrix_count_as_their_sum(dtype):
-    """What tells how far rows reach is their entries, not the terms they are stored as."""
+    """The magnitude of a row depends on its entries, not on the stored terms."""
     entries = (np.full(5000, 3e5, dtype=dtype), np.zeros(5000, dtype=np.int32), [0, 5000])
     X = sparse.csr_matrix(entries, shape=(1, 64))
     features = QuadratureFeatures(Gaussian(1 / 64), n_components=257, random_state=0)
@@ -395,7 +397,7 @@ def test_duplicates_of_a_sparse_matrix_count_as_their_sum(dtype):
 @needs_core
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ramps_of_huge_rows(dtype):
-    """Arguments that the core's butterflies might overflow on are right all the same."""
+    """Features are correct even if the core's butterflies would overflow."""
     X = np.random.default_rng(0).standard_normal((5, 70)).astype(dtype)
     features = QuadratureFeatures("arccos1", n_components=300, random_state=0).fit(X)
     expected = features.transform(X)
@@ -436,7 +438,7 @@ def test_rows_too_far_apart_for_a_phase_have_nothing_in_common(dtype, unit):
         assert np.abs(gram).mean() < 0.06
 
 
-def test_a_refit_is_seen_at_once():
+def test_a_refit_takes_effect_at_once():
     X = np.random.default_rng(0).standard_normal((9, 50))
     features = QuadratureFeatures(n_components=50, random_state=0).fit(X)
     first, before = features.transform(X), features.map_
@@ -457,8 +459,8 @@ def test_many_threads_may_share_a_map():
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="a matter of Linux")
-def test_threads_may_run_where_their_caller_may():
-    """What moves new threads off the caller's processor does not keep them from it afterwards."""
+def test_threads_may_run_on_all_processors_of_their_caller():
+    """New threads start on other processors than the caller, but may use its processor later."""
     allowed = os.sched_getaffinity(0)
     X = np.random.default_rng(0).standard_normal((60_000, 64)).astype(np.float32)
     features = QuadratureFeatures(n_components=2001, random_state=0, n_jobs=3).fit(X)
@@ -467,7 +469,7 @@ def test_threads_may_run_where_their_caller_may():
     def watch():
         while not done.is_set():
             for task in os.listdir("/proc/self/task"):
-                with suppress(OSError):  # it has ended meanwhile
+                with suppress(OSError):  # the thread may have ended
                     last_seen[task] = os.sched_getaffinity(int(task))
 
     done = threading.Event()
@@ -478,15 +480,15 @@ def test_threads_may_run_where_their_caller_may():
         done.set()
         watching.result()
     started = set(last_seen) - before
-    assert len(started) > 1 or _core.CORE == "numpy"  # not the watcher alone
+    assert len(started) > 1 or _core.CORE == "numpy"  # not only the watcher
     assert all(last_seen[task] == allowed for task in started)
     assert os.sched_getaffinity(0) == allowed
 
 
 @needs_core
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="a matter of Linux")
-def test_more_threads_than_work_leave_the_caller_where_it_may_run():
-    """Threads that end as soon as they begin are moved before that, and not their caller."""
+def test_more_threads_than_work_keep_the_affinity_of_the_caller():
+    """Threads that end at once are moved before they end, and the caller is not moved."""
     allowed = os.sched_getaffinity(0)
     nodes = SphericalRadial().draw(50, 103, Gaussian(0.5), np.random.default_rng(0))
     native = _core.native_map(nodes, Gaussian(0.5), np.dtype(np.float64), "structured")
@@ -522,7 +524,7 @@ def test_a_map_works_after_fork():
 @needs_core
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send")
 def test_an_interrupt_stops_a_long_transform():
-    # A row repeated without end, written to one place: hours of work in no memory.
+    # One row, repeated with stride 0 and written to one place: hours of work without memory.
     script = """
 import numpy as np
 from quadfeat import QuadratureFeatures, transform_into
@@ -549,7 +551,7 @@ except KeyboardInterrupt:
 
 
 @needs_core
-def test_the_binding_checks_what_it_is_given():
+def test_the_binding_checks_its_arguments():
     nodes = SphericalRadial(origin="signed").draw(20, 42, Gaussian(0.5), np.random.default_rng(0))
     dtype = np.dtype(np.float64)
     native = _core.native_map(nodes, Gaussian(0.5), dtype, "structured")
@@ -572,7 +574,7 @@ def test_the_binding_checks_what_it_is_given():
         native.transform(good, out, 1, "abacus")
     with pytest.raises(ValueError, match="n_threads is 0"):
         native.transform(good, out, 0, CORES[0])
-    # Repeated outputs take no memory, what is computed for them would.
+    # Repeated outputs take no memory, but their intermediate results would.
     wide = np.lib.stride_tricks.as_strided(np.ones(1), (42, 2**54), (0, 0))
     with pytest.raises(ValueError, match="products have 18014398509481984 columns"):
         native.multiply(good[:0], wide, wide[:0], 1, CORES[0])
@@ -612,9 +614,9 @@ ENDLESS_HADAMARD = {
         ({"n_blocks": 2}, "not consistent"),
         ({"n_blocks": 2**62, "rounds": 4}, "not consistent"),
         ({"rounds": 0}, "not consistent"),
-        ({"rounds": 2**62}, "not consistent: no memory is so large"),
+        ({"rounds": 2**62}, "not consistent: "),
         ({"d": 2**64 - 1, "size": 2**64 - 1}, "factors has 20 entries, not 18446744073709551615"),
-        (ENDLESS_HADAMARD, "no memory is so large"),
+        (ENDLESS_HADAMARD, "not consistent: "),
         ({"size": 32}, "not consistent"),
         ({"structure": "wavelet"}, "unknown name 'wavelet'"),
         ({"phi": "sigmoid"}, "unknown name 'sigmoid'"),
@@ -622,7 +624,7 @@ ENDLESS_HADAMARD = {
         ({"phi": "identity", "reflected": True}, "columns of a node are not consistent"),
     ],
 )
-def test_the_binding_checks_a_map_once_and_for_all(change, message, monkeypatch):
+def test_the_binding_checks_a_map_only_once(change, message, monkeypatch):
     nodes = SphericalRadial(origin="signed").draw(20, 42, Gaussian(0.5), np.random.default_rng(0))
     made = _core._native.MapFloat64
 
@@ -638,7 +640,7 @@ def test_the_binding_checks_a_map_once_and_for_all(change, message, monkeypatch)
 @needs_core
 @pytest.mark.parametrize("product", ["structured", "dense"])
 def test_parts_of_a_map_need_not_be_aligned(product, monkeypatch):
-    """Arrays that were mapped from a file may not be; ``make sanitize`` sees what relies on it."""
+    """Memory-mapped arrays may be unaligned. ``make sanitize`` finds code that needs alignment."""
     rule = SphericalRadial(origin="signed")
     nodes = rule.draw(20, 42, Gaussian(0.5), np.random.default_rng(0))
     X = np.random.default_rng(1).standard_normal((3, 20))
@@ -670,7 +672,7 @@ def run_python(script, **environment):
     )
 
 
-def test_without_the_native_core_there_is_one_warning_and_the_same_features():
+def test_without_the_native_core_there_is_one_warning_and_equal_features():
     script = """
 import sys
 sys.modules["quadfeat.engine._native"] = None
@@ -692,7 +694,7 @@ show_config()
     assert any(line.startswith("core       numpy") for line in config)
 
 
-def test_a_core_can_be_chosen_and_a_wrong_name_is_told():
+def test_a_core_can_be_chosen_and_a_wrong_name_raises():
     done = run_python("import quadfeat; quadfeat.show_config()", QUADFEAT_CORE="numpy")
     assert "core       numpy" in done.stdout
     assert done.stderr == ""

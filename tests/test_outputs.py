@@ -1,4 +1,4 @@
-"""The same seed gives the same results as before: to the bit on the machine that kept them."""
+"""Test that seeded results equal the stored ones, to the bit on the machine that stored them."""
 
 import json
 
@@ -17,7 +17,7 @@ def compare(found, wanted):
     for name, digest in found.items():
         if same_machine:
             assert digest["bits"] == wanted[name]["bits"], name
-        elif not name.endswith("| map"):  # a hash, which knows no rounding
+        elif not name.endswith("| map"):  # a hash does not allow for rounding
             tolerance = 1e-3 if "float32" in name or "Quadrature" in name else 1e-6
             np.testing.assert_allclose(
                 digest["projections"],
@@ -29,13 +29,13 @@ def compare(found, wanted):
 
 
 @pytest.mark.parametrize("rule", outputs.RULES)
-def test_features_are_those_of_before(rule):
+def test_features_equal_the_stored_ones(rule):
     wanted = {name: kept for name, kept in KEPT["outputs"].items() if name.startswith(f"{rule} | ")}
     compare(outputs.digests(outputs.feature_outputs([rule])), wanted)
 
 
 @pytest.mark.parametrize("model", outputs.MODELS)
-def test_predictions_are_those_of_before(model):
+def test_predictions_equal_the_stored_ones(model):
     wanted = {
         name: kept
         for name, kept in KEPT["outputs"].items()

@@ -1,4 +1,4 @@
-"""What the files of the package say of it, in several places, is the same in all of them."""
+"""Test that all files state the same metadata of the package."""
 
 import ast
 import os
@@ -33,7 +33,7 @@ def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_there_is_one_version():
+def test_all_files_state_the_same_version():
     version = PYPROJECT["project"]["version"]
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", version)
     assert quadfeat.__version__ == version
@@ -41,12 +41,12 @@ def test_there_is_one_version():
     assert re.search(r"^## (\S+)", read("CHANGELOG.md"), re.M).group(1) == version
 
 
-def test_the_license_is_a_known_expression():
+def test_the_license_is_an_spdx_expression():
     assert metadata("quadfeat")["License-Expression"] == "BSD-3-Clause"
     assert "license: BSD-3-Clause\n" in read("CITATION.cff")
 
 
-def test_the_same_pythons_are_claimed_built_and_tested():
+def test_the_same_python_versions_are_listed_built_and_tested():
     assert [f"3.{minor}" for minor in range(10, 10 + len(CLAIMED))] == CLAIMED
     assert PYPROJECT["project"]["requires-python"] == f">={CLAIMED[0]}"
     built = PYPROJECT["tool"]["cibuildwheel"]["build"]
@@ -66,7 +66,7 @@ def test_no_wheels_are_built_for_free_threaded_python(python):
 
 def test_free_threading_is_claimed_nowhere():
     assert not any("Free Threading" in line for line in PYPROJECT["project"]["classifiers"])
-    # The option of nanobind by which a module says that it needs no GIL.
+    # With this option of nanobind, a module declares that it does not need the GIL.
     assert "FREE_THREADED" not in read("CMakeLists.txt")
 
 
@@ -79,20 +79,20 @@ def test_importing_the_native_module_turns_the_gil_on():
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment
     )
     assert ran.stdout == "True\n"
-    assert "quadfeat.engine._native" in ran.stderr  # the warning of Python
+    assert "quadfeat.engine._native" in ran.stderr  # Python's warning
 
 
-def test_without_its_requirements_the_command_says_what_to_install():
+def test_without_its_requirements_the_command_names_the_extra_to_install():
     code = "import sys; sys.modules['typer'] = None; from quadfeat.__main__ import main; main()"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.returncode == 1
     assert ran.stderr.strip() == (
-        "quadfeat: error: the command needs typer: pip install 'quadfeat[study]'"
+        "quadfeat: error: the command needs typer. Install it with: pip install 'quadfeat[study]'"
     )
 
 
 def signatures(source):
-    """The functions and methods of a stub, without the remarks that Annotated adds to types."""
+    """Return the functions and methods of a stub, without the metadata of ``Annotated``."""
 
     class WithoutRemarks(ast.NodeTransformer):
         def visit_Subscript(self, node):
@@ -113,7 +113,7 @@ def signatures(source):
 
 
 @pytest.mark.skipif(not _core.IS_NATIVE_BUILT, reason="built without the native core")
-def test_the_types_of_the_native_module_are_those_that_it_has():
+def test_the_stub_of_the_native_module_is_up_to_date():
     stubgen = pytest.importorskip("nanobind.stubgen")
     generator = stubgen.StubGen(_core._native)
     generator.put(_core._native)

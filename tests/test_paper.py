@@ -1,7 +1,7 @@
-"""The paper's published errors, and its ordering of methods, on its own data sets.
+"""Reproduce the paper's published errors and its ranking of methods on its own datasets.
 
-The data is not part of the project: ``QUADFEAT_DATA`` names a folder with ``powerplant.npz``,
-``letter.npz`` and ``usps.npz``, each with an array ``X``. Without it these tests are skipped.
+The datasets are not part of the project. ``QUADFEAT_DATA`` names a folder with ``powerplant.npz``,
+``letter.npz`` and ``usps.npz``, each with an array ``X``. Without it, these tests are skipped.
 """
 
 import os
@@ -18,8 +18,8 @@ TRAIN_ROWS = {"powerplant": 8500, "letter": 10000, "usps": 4500}
 ROWS = 550
 RUNS = {"powerplant": 300, "letter": 300, "usps": 60}  # errors on usps hardly vary
 
-# Mean and standard deviation of |K - K_hat|_F / |K|_F over 500 runs, SR(3,3) with butterflies,
-# n = 1: published with Munkhoeva et al., "Quadrature-based features for kernel approximation"
+# Mean and standard deviation of |K - K_hat|_F / |K|_F over 500 runs, for SR(3,3) with butterflies
+# and n = 1. Published with Munkhoeva et al., "Quadrature-based features for kernel approximation"
 # (NeurIPS 2018), in the authors' repository.
 PUBLISHED = {
     ("powerplant", "gaussian"): (0.013889997, 0.0057159212),
@@ -36,11 +36,11 @@ PUBLISHED_RUNS = 500
 
 
 def load(name):
-    """The training rows of a data set, scaled as the authors did."""
+    """Return the training rows of a dataset, scaled as in the paper."""
     folder = os.environ.get("QUADFEAT_DATA")
     path = Path(folder or "", f"{name}.npz")
     if not folder or not path.exists():
-        pytest.skip(f"QUADFEAT_DATA names no folder with {name}.npz")
+        pytest.skip(f"QUADFEAT_DATA is not set to a folder with {name}.npz")
     with np.load(path) as archive:
         X = archive["X"].astype(np.float64)
     if name == "powerplant":
@@ -50,7 +50,7 @@ def load(name):
 
 
 def relative_errors(X, features, runs):
-    """Errors over joint draws of two samples of rows and of the map."""
+    """Return errors over joint draws of the map and of two samples of rows."""
     errors = []
     for seed in range(runs):
         rng = np.random.default_rng(seed)
@@ -63,11 +63,11 @@ def relative_errors(X, features, runs):
 
 
 @pytest.mark.parametrize(("name", "kernel"), PUBLISHED)
-def test_the_published_errors_of_sr33(name, kernel):
+def test_errors_of_sr33_agree_with_the_paper(name, kernel):
     X = load(name)
     d = X.shape[1]
-    # The budget is 2 (d + 1) nodes: two rotations for the Gaussian kernel, with a cosine and a sine
-    # a node; one rotation and its reflection for arc-cosine kernels.
+    # The budget is 2 (d + 1) nodes. The Gaussian kernel uses two rotations, with a cosine and a
+    # sine per node. Arc-cosine kernels use one rotation and its reflection.
     gaussian = kernel == "gaussian"
     features = QuadratureFeatures(
         Gaussian(1 / d) if gaussian else ArcCosine(int(kernel[-1])),
@@ -82,13 +82,13 @@ def test_the_published_errors_of_sr33(name, kernel):
 
 
 @pytest.mark.parametrize("name", ["powerplant", "letter"])
-def test_degree_by_degree_the_error_falls_on_wide_kernels(name):
+def test_the_error_on_wide_kernels_decreases_with_the_degree(name):
     X = load(name)
     d = X.shape[1]
     errors = {
         rule: relative_errors(
             X,
-            # The same number of nodes for all, and the origin's column for the rule that has one.
+            # All rules have the same number of nodes. One of them adds a column for the origin.
             QuadratureFeatures(
                 Gaussian(1 / d), rule=rule, n_components=4 * (d + 1) + (rule == "sr33")
             ),

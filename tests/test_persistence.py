@@ -1,4 +1,4 @@
-"""Files of save: loaded to the bit, or refused with the reason if they are not what they were."""
+"""Test saved files: they load to the bit, and damaged or forged files are rejected."""
 
 import io
 import json
@@ -51,7 +51,7 @@ from quadfeat.rules import (
 )
 
 FIXTURES = Path(__file__).parent / "fixtures"
-NOT_AS_WRITTEN = "it is not as quadfeat"
+NOT_AS_WRITTEN = "its content is not valid"
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((120, 5))
@@ -130,7 +130,7 @@ def test_maps_of_all_kernels_and_rules(tmp_path_factory, kernel, rule, n_compone
     )
     try:
         features.fit(X)
-    except ValueError:  # not every rule serves every kernel
+    except ValueError:  # not every rule supports every kernel
         assume(False)
     loaded = round_trip(features, tmp_path_factory.mktemp("maps"))
     assert_same_map(loaded, features)
@@ -200,7 +200,7 @@ def test_models_of_all_options(
     assert_same_map(loaded.features_, model.features_)
     if isinstance(model, QuadratureRidgeClassifier):
         assert loaded.classes_.dtype == model.classes_.dtype
-        # What was computed on demand is there as well.
+        # Attributes that were computed on demand are loaded too.
         again = round_trip(model, folder)._solution.calibration
         assert again.temperature == model.temperature_
         assert_array_equal(again.bias, model._solution.calibration.bias)
@@ -218,7 +218,7 @@ def test_models_of_all_options(
 
 
 class TestWhatElseIsKept:
-    def test_parameters_of_what_is_not_fitted(self, tmp_path):
+    def test_parameters_of_unfitted_models(self, tmp_path):
         given = QuadratureRidgeClassifier(
             Matern(1.5, length_scale=[1.0, 2.0]),
             rule=SphericalRadial(rotation=Hadamard(2)),
@@ -230,7 +230,7 @@ class TestWhatElseIsKept:
         )
         loaded = round_trip(given, tmp_path)
         assert not hasattr(loaded, "features_")
-        assert loaded.checkpoint is None  # no file names a path
+        assert loaded.checkpoint is None  # files contain no paths
         given.checkpoint = None
         assert repr(loaded.get_params()) == repr(given.get_params())
         for name, value in given.get_params().items():
@@ -247,8 +247,8 @@ class TestWhatElseIsKept:
         ],
         ids=lambda state: type(getattr(state, "bit_generator", state)).__name__,
     )
-    def test_generators_where_they_are(self, tmp_path, state):
-        state.normal(size=7)  # a RandomState has one to spare now
+    def test_the_state_of_generators(self, tmp_path, state):
+        state.normal(size=7)  # now a RandomState holds one number in reserve
         model = QuadratureRidge(
             "gaussian", alpha=1.0, n_components=20, rule="rff", random_state=state
         ).fit(X, y)
@@ -260,14 +260,14 @@ class TestWhatElseIsKept:
         assert loaded.fit(X, y).features_.fingerprint() == model.fit(X, y).features_.fingerprint()
 
     @pytest.mark.parametrize("rule", ["rff", "halton", SphericalRadial(tilt=0.0, origin="signed")])
-    def test_maps_grow_on(self, tmp_path, rule):
+    def test_loaded_maps_grow_alike(self, tmp_path, rule):
         features = QuadratureFeatures(rule=rule, n_components=24, random_state=0).fit(X)
         loaded = round_trip(features, tmp_path)
         once = grow(features, 48)
         assert_same_map(grow(loaded, 48), once)
         assert_same_map(grow(round_trip(grow(loaded, 48), tmp_path), 96), grow(once, 96))
 
-    def test_names_of_columns_and_output(self, tmp_path):
+    def test_column_names_and_output_format(self, tmp_path):
         frame = pd.DataFrame(X, columns=list("abcde"))
         features = QuadratureFeatures(n_components=8).set_output(transform="pandas").fit(frame)
         loaded = round_trip(features, tmp_path)
@@ -285,7 +285,7 @@ class TestWhatElseIsKept:
         ],
         ids=str,
     )
-    def test_what_the_data_had_a_part_in(self, tmp_path, options):
+    def test_parameters_that_depend_on_the_data(self, tmp_path, options):
         features = QuadratureFeatures(**options, random_state=0).fit(X)
         assert_same_map(round_trip(features, tmp_path), features)
 
@@ -296,10 +296,10 @@ class TestWhatElseIsKept:
         loaded = round_trip(model, tmp_path)
         assert model.n_iter_ > 1
         assert_same_model(loaded, model)
-        with pytest.raises(ValueError, match="solver='cg', which keeps nothing"):
+        with pytest.raises(ValueError, match="solver='cg', which does not keep"):
             loaded.set_params(solver="normal").partial_fit(X, Y)
 
-    def test_a_map_that_was_given_is_there_once(self, tmp_path):
+    def test_a_given_map_is_stored_once(self, tmp_path):
         features = QuadratureFeatures(rule="rff", n_components=100, random_state=0).fit(X)
         model = QuadratureRidge(alpha=1.0, features=FrozenEstimator(features)).fit(X, y)
         loaded = round_trip(model, tmp_path)
@@ -308,15 +308,15 @@ class TestWhatElseIsKept:
         assert given is loaded.features_.nodes_.directions.matrix
         assert clone(loaded).fit(X, y).features_.fingerprint() == features.fingerprint()
 
-    def test_classes_that_were_declared(self, tmp_path):
+    def test_declared_classes(self, tmp_path):
         model = QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=20, random_state=0)
         model.partial_fit(X, LABELS, classes=[*np.unique(LABELS), "zero"])
         loaded = round_trip(model, tmp_path)
         assert_same_model(loaded, model)
-        with pytest.raises(ValueError, match="which are not among those"):
+        with pytest.raises(ValueError, match="which are not in the classes="):
             loaded.partial_fit(X[:1], ["another"])
 
-    def test_lengthscales_that_were_learnt(self, tmp_path):
+    def test_learned_lengthscales(self, tmp_path):
         model = QuadratureRidge(
             "gaussian", alpha=1.0, lengthscales="ard", n_components=30, random_state=0
         ).fit(X, y)
@@ -330,7 +330,7 @@ class TestWhatElseIsKept:
         assert_same_model(loaded, model)
         assert_array_equal(loaded.predict_proba(blocks).compute(), model.predict_proba(X))
 
-    def test_nodes_are_not_writable_and_moments_are(self, tmp_path):
+    def test_loaded_nodes_are_read_only_and_moments_are_writable(self, tmp_path):
         loaded = round_trip(
             QuadratureRidge("gaussian", alpha=1.0, n_components=20).fit(X, y), tmp_path
         )
@@ -339,7 +339,7 @@ class TestWhatElseIsKept:
         assert moments.products.flags.writeable
         assert moments.products is loaded._solution.posterior.problem.moments.products
 
-    def test_the_same_model_is_the_same_file(self, tmp_path):
+    def test_equal_models_give_equal_files(self, tmp_path):
         model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, random_state=0).fit(X, y)
         assert bytes_of(model, tmp_path) == bytes_of(model, tmp_path)
 
@@ -352,7 +352,7 @@ def test_a_map_of_thousands_of_columns_is_less_than_a_megabyte(tmp_path):
     assert_array_equal(loaded.transform(wide), features.transform(wide))
 
 
-def test_products_are_kept_once_and_by_half(tmp_path):
+def test_only_one_triangle_of_the_products_is_stored(tmp_path):
     model = QuadratureRidge(
         "gaussian", n_components=400, rule="sr33", alpha="gcv", random_state=0
     ).fit(X, y)
@@ -364,8 +364,8 @@ def test_files_of_each_format_load(number):
     rows, *made = examples()
     names = ("features", "ridge", "classifier")
     loaded = [load(FIXTURES / f"{name}_format_{number}.quadfeat") for name in names]
-    # Predictions are those of the time when the file was written: models that are fitted today may
-    # choose another alpha, and are calibrated otherwise. Features are the same as ever.
+    # Compare with the predictions at the time when the file was written. Models fitted today may
+    # choose another alpha and another calibration, but features have not changed.
     found = outcome(rows, *loaded)
     assert_allclose(found[0], outcome(rows, *made)[0], rtol=1e-6, atol=1e-9)
     kept = pickle.loads((FIXTURES / f"format_{number}.pickle").read_bytes())
@@ -422,19 +422,19 @@ class TestWhatCannotBeSaved:
         ],
         ids=lambda one: one if isinstance(one, str) else type(one).__name__,
     )
-    def test_says_which_attribute_and_the_way_out(self, model, where, tmp_path):
+    def test_the_error_names_the_attribute_and_a_fix(self, model, where, tmp_path):
         path = tmp_path / "model.quadfeat"
-        with pytest.raises(ValueError, match=rf"^{where}.* cannot be saved: .*Pickle the model"):
+        with pytest.raises(ValueError, match=rf"^{where}.* cannot be saved: .*[Pp]ickle the model"):
             save(model, path)
         assert not path.exists()
 
-    def test_attributes_of_users(self, tmp_path):
+    def test_user_defined_attributes(self, tmp_path):
         features = QuadratureFeatures(n_components=8).fit(X)
         features.note = "mine"
-        with pytest.raises(ValueError, match=r"QuadratureFeatures\.note cannot be saved.*delete"):
+        with pytest.raises(ValueError, match=r"QuadratureFeatures\.note cannot be saved.*Delete"):
             save(features, tmp_path / "model")
 
-    def test_what_does_not_fit_together(self, tmp_path):
+    def test_inconsistent_attributes(self, tmp_path):
         features = QuadratureFeatures(n_components=8).fit(X)
         nodes = replace(features.nodes_, weights=features.nodes_.weights * np.nan)
         features.map_ = replace(features.map_, nodes=nodes)
@@ -442,8 +442,8 @@ class TestWhatCannotBeSaved:
             save(features, tmp_path / "model")
 
     @pytest.mark.parametrize("thing", [make_pipeline(QuadratureFeatures()), Gaussian(), None])
-    def test_other_things(self, thing, tmp_path):
-        with pytest.raises(TypeError, match=r"^model=.* is not valid: give a QuadratureFeatures"):
+    def test_other_objects(self, thing, tmp_path):
+        with pytest.raises(TypeError, match=r"^model=.* is not valid: pass a QuadratureFeatures"):
             save(thing, tmp_path / "model")
 
     def test_own_subclasses(self, tmp_path):
@@ -454,12 +454,12 @@ class TestWhatCannotBeSaved:
             save(Own(), tmp_path / "model")
 
     @pytest.mark.parametrize("path", [None, 3, io.BytesIO()])
-    def test_paths_that_are_none(self, path):
+    def test_invalid_paths(self, path):
         for call in (lambda: save(QuadratureFeatures(), path), lambda: load(path)):
-            with pytest.raises(TypeError, match=r"^path=.*give the path of a file"):
+            with pytest.raises(TypeError, match=r"^path=.*pass the path of a file"):
                 call()
 
-    def test_a_failure_leaves_the_earlier_file(self, tmp_path, monkeypatch):
+    def test_a_failure_keeps_the_previous_file(self, tmp_path, monkeypatch):
         path = tmp_path / "model.quadfeat"
         save(QuadratureFeatures(n_components=8).fit(X), path)
         before = path.read_bytes()
@@ -476,7 +476,7 @@ class TestWhatCannotBeSaved:
 
 @pytest.fixture(scope="module")
 def small():
-    """The bytes of a small file."""
+    """Return the bytes of a small file."""
     path = FIXTURES / f"features_format_{persistence.FORMAT}.quadfeat"
     return path.read_bytes()
 
@@ -488,7 +488,7 @@ def load_bytes(content, tmp_path):
 
 
 def load_or_refusal(content, tmp_path):
-    """Return the model in a file, or None, and why it was refused."""
+    """Return the model in a file or None, and the error if there was one."""
     try:
         return load_bytes(content, tmp_path), ""
     except ValueError as error:
@@ -497,7 +497,7 @@ def load_or_refusal(content, tmp_path):
 
 class TestFilesThatAreNotWhole:
     def test_every_flipped_byte_is_noticed(self, small, tmp_path):
-        # All over the file, and each byte of the directory and the comment at its end.
+        # Bytes throughout the file, and every byte of the directory and the comment at its end.
         path = tmp_path / "model.quadfeat"
         directory = small.index(b"PK\x01\x02")
         for place in [*range(0, directory, 11), *range(directory, len(small))]:
@@ -515,21 +515,21 @@ class TestFilesThatAreNotWhole:
                 load(path)
 
     def test_longer_files_are_noticed(self, small, tmp_path):
-        with pytest.raises(ValueError, match="or it is not whole"):
+        with pytest.raises(ValueError, match="or it is incomplete"):
             load_bytes(small + b"x", tmp_path)
         with pytest.raises(ValueError, match="checksum does not match"):
             load_bytes(b"x" + small, tmp_path)
 
     def test_a_checksum_that_does_not_fit(self, small, tmp_path):
-        with pytest.raises(ValueError, match="checksum does not match: the file is corrupt"):
+        with pytest.raises(ValueError, match="checksum does not match, so the file is corrupt"):
             load_bytes(small[:100] + b"x" + small[101:], tmp_path)
 
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
             (b"", "it is empty"),
-            (b"some text\n", "no file that quadfeat has written"),
-            (pickle.dumps(QuadratureFeatures()), "no file that quadfeat has written"),
+            (b"some text\n", "it was not written by quadfeat"),
+            (pickle.dumps(QuadratureFeatures()), "it was not written by quadfeat"),
         ],
     )
     def test_other_files(self, content, reason, tmp_path):
@@ -538,19 +538,19 @@ class TestFilesThatAreNotWhole:
 
     def test_an_archive_of_arrays(self, tmp_path):
         np.savez(tmp_path / "arrays.npz", X=X)
-        with pytest.raises(ValueError, match="or it is not whole"):
+        with pytest.raises(ValueError, match="or it is incomplete"):
             load(tmp_path / "arrays.npz")
 
-    def test_no_file_and_a_folder(self, tmp_path):
+    def test_missing_files_and_folders(self, tmp_path):
         with pytest.raises(ValueError, match="cannot be loaded: No such file"):
             load(tmp_path / "nothing")
         with pytest.raises(ValueError, match="cannot be loaded: "):
             load(tmp_path)
 
-    def test_a_newer_format_says_what_to_install(self, small, tmp_path):
+    def test_a_newer_format_names_the_version_to_install(self, small, tmp_path):
         newer = forged(small, comment=b"quadfeat model, format 23, version 4.5.6, sha256 ")
         with pytest.raises(
-            ValueError, match=r"written by quadfeat 4\.5\.6 in format 23, .*quadfeat>=4\.5\.6\."
+            ValueError, match=r"quadfeat 4\.5\.6 wrote it in format 23, .*quadfeat>=4\.5\.6\."
         ):
             load_bytes(newer, tmp_path)
 
@@ -560,7 +560,7 @@ def comment_of(version):
 
 
 def forged(content, change=None, *, comment=None, compression=zipfile.ZIP_STORED):
-    """Return a file with other members, and a checksum that is right."""
+    """Return a file with changed members and a correct checksum."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     if change is not None:
@@ -585,7 +585,7 @@ def npy(array):
 
 
 def with_tree(content, change):
-    """Return a forged file whose tree was changed in place."""
+    """Return a forged file with a changed tree."""
 
     def rewrite(members):
         tree = json.loads(members["model.json"])
@@ -596,7 +596,7 @@ def with_tree(content, change):
 
 
 class Ran(Exception):
-    """What code in a file would raise."""
+    """Raised if code in a file runs."""
 
 
 class Bomb:
@@ -609,9 +609,9 @@ def _explode():
 
 
 class TestForgedFiles:
-    """Files with a right checksum whose content no save has written."""
+    """Test files with a correct checksum that ``save`` did not write."""
 
-    def test_too_little_memory_is_no_fault_of_the_file(self, small, tmp_path, monkeypatch):
+    def test_a_memory_error_is_not_blamed_on_the_file(self, small, tmp_path, monkeypatch):
         def fail(*_):
             raise MemoryError
 
@@ -619,16 +619,16 @@ class TestForgedFiles:
         with pytest.raises(MemoryError):
             load_bytes(small, tmp_path)
 
-    def test_forging_by_itself_changes_nothing(self, small, tmp_path):
+    def test_a_file_forged_without_changes_loads(self, small, tmp_path):
         assert load_bytes(forged(small), tmp_path).transform(NEW[:, :3]).shape == (40, 9)
 
-    def test_compressed_members_are_refused(self, small, tmp_path):
+    def test_compressed_members_are_rejected(self, small, tmp_path):
         packed = forged(small, compression=zipfile.ZIP_DEFLATED)
         with pytest.raises(ValueError, match="a member is compressed"):
             load_bytes(packed, tmp_path)
 
-    def test_members_that_overlap_are_refused(self, small, tmp_path):
-        # Three entries of the directory lead to one member, larger than a third of the file.
+    def test_overlapping_members_are_rejected(self, small, tmp_path):
+        # Three directory entries refer to one member larger than a third of the file.
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w") as archive:
             archive.writestr("model.json", "null")
@@ -636,11 +636,11 @@ class TestForgedFiles:
             entry = archive.infolist()[-1]
             archive.filelist += [entry, entry]
             archive.comment = comment_of(1) + b"0" * 64
-        with pytest.raises(ValueError, match="there are other bytes"):
+        with pytest.raises(ValueError, match="there are unexpected bytes"):
             load_bytes(signed(file.getvalue()), tmp_path)
 
     @pytest.mark.parametrize("shape", [(2**60,), (2**31, 2**31), (-1, -5), (3,), (2**70,)])
-    def test_sizes_that_are_not_there_are_not_allocated(self, small, tmp_path, shape):
+    def test_false_sizes_are_not_allocated(self, small, tmp_path, shape):
         def change(members):
             header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}\n".encode()
             start = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
@@ -708,7 +708,7 @@ class TestForgedFiles:
     @pytest.mark.parametrize(
         "text", [b"", b"{", b"[" * 100_000, b'{"type": ' * 10_000, b"\xff", b"1" * 10_000, b"NaN"]
     )
-    def test_trees_that_are_none(self, small, tmp_path, text):
+    def test_invalid_trees(self, small, tmp_path, text):
         with pytest.raises(ValueError, match=NOT_AS_WRITTEN):
             load_bytes(
                 forged(small, lambda members: members.update({"model.json": text})), tmp_path
@@ -732,7 +732,7 @@ class TestForgedFiles:
         ],
         ids=str,
     )
-    def test_trees_of_other_things(self, small, tmp_path, tree):
+    def test_trees_of_other_objects(self, small, tmp_path, tree):
         with pytest.raises(ValueError, match=NOT_AS_WRITTEN):
             load_bytes(with_tree(small, lambda _: tree), tmp_path)
 
@@ -757,7 +757,7 @@ class TestForgedFiles:
     )
     @pytest.mark.parametrize("attribute", ["random_state", "map_"])
     def test_states_of_generators(self, tmp_path, name, path, value, attribute):
-        # NumPy would read beyond the end of a state.
+        # NumPy would read past the end of the state.
         state = np.random.Generator(getattr(np.random, name)(0))
         content = bytes_of(QuadratureFeatures(n_components=4, random_state=state).fit(X), tmp_path)
 
@@ -797,7 +797,7 @@ MODELS = {
 
 
 def use(model):
-    """Do all that arrays of a loaded model have a part in."""
+    """Call every method that uses arrays of a loaded model."""
     if isinstance(model, QuadratureFeatures):
         model.fingerprint()
         return model.transform(NEW)
@@ -810,7 +810,7 @@ def use(model):
 
 
 def other_arrays(array):
-    """Yield arrays that no fit would have in its place."""
+    """Yield arrays that no fit would produce in place of this one."""
     yield array[..., :0]
     yield array[:-1]
     yield np.concatenate([array, array])
@@ -835,7 +835,7 @@ def signal_variance_of(model):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_arrays_that_do_not_fit_are_refused(name, tmp_path):
+def test_arrays_that_do_not_fit_are_rejected(name, tmp_path):
     content = bytes_of(MODELS[name], tmp_path)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [one for one in archive.namelist() if one.endswith(".npy")]
@@ -851,11 +851,11 @@ def test_arrays_that_do_not_fit_are_refused(name, tmp_path):
             if loaded is None:
                 assert NOT_AS_WRITTEN in refusal
             elif np.array_equal(array, signal_variance_of(MODELS[name])):
-                assert np.isnan(other).any()  # no variance is known
-            elif name == "classifier":  # other labels make another model, but a whole one
+                assert np.isnan(other).any()  # the variance is unknown
+            elif name == "classifier":  # other labels give another valid model
                 use(loaded)
                 assert array.tolist() == MODELS[name].classes_.tolist()
-            else:  # the criteria of alphas have no part in results
+            else:  # results do not depend on the criteria for alpha
                 use(loaded)
                 assert name == "ridge"
                 assert array.shape == loaded.path_.alphas.shape
@@ -867,7 +867,7 @@ VALUES = st.sampled_from(
 
 
 def nodes_of(tree, path=()):
-    """Yield the paths to all values of a tree."""
+    """Yield the paths to all values in a tree."""
     yield path
     if isinstance(tree, dict):
         for key, value in tree.items():
@@ -879,7 +879,7 @@ def nodes_of(tree, path=()):
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_changed_trees_are_refused_or_do_no_harm(tmp_path_factory, data):
+def test_changed_trees_are_rejected_or_harmless(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("trees")
     content = bytes_of(MODELS[data.draw(st.sampled_from(sorted(MODELS)))], folder)
 
@@ -894,14 +894,14 @@ def test_changed_trees_are_refused_or_do_no_harm(tmp_path_factory, data):
     if loaded is None:
         assert NOT_AS_WRITTEN in refusal
     else:
-        with suppress(Exception):  # a parameter that no method takes, but no crash
+        with suppress(Exception):  # an invalid parameter may raise, but must not crash
             use(loaded)
 
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_changed_bytes_are_refused_or_do_no_harm(tmp_path_factory, small, data):
-    # With a checksum that is right, so that they are read.
+def test_changed_bytes_are_rejected_or_harmless(tmp_path_factory, small, data):
+    # The checksum is correct, so that the bytes are read.
     folder = tmp_path_factory.mktemp("bytes")
     changed = bytearray(small)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -914,7 +914,7 @@ def test_changed_bytes_are_refused_or_do_no_harm(tmp_path_factory, small, data):
         assert_array_equal(loaded.transform(NEW[:, :3]), expected)
 
 
-def test_paths_that_cannot_be_written_are_named(tmp_path):
+def test_errors_name_paths_that_cannot_be_written(tmp_path):
     features = QuadratureFeatures(n_components=4)
     for path in (tmp_path, tmp_path / ("x" * 300)):
         with pytest.raises(OSError, match="cannot be written"):
@@ -923,7 +923,7 @@ def test_paths_that_cannot_be_written_are_named(tmp_path):
         save(features, "a\0b")
 
 
-def test_requests_of_metadata_are_no_part_of_a_model(tmp_path):
+def test_metadata_requests_are_not_saved(tmp_path):
     with sklearn.config_context(enable_metadata_routing=True):
         model = QuadratureRidge("gaussian", alpha=1.0).set_fit_request(sample_weight=True)
         save(model, tmp_path / "model")

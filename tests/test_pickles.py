@@ -1,4 +1,4 @@
-"""Pickles of older versions load; those of newer ones, and broken ones, say why not."""
+"""Test pickles: those of older versions load, and newer or broken ones raise with the reason."""
 
 import pickle
 from pathlib import Path
@@ -20,7 +20,7 @@ IDS = [type(one).__name__ for one in OBJECTS]
 
 
 def restored(model, without=(), **changes):
-    """Return what comes of the pickled state of a model, changed."""
+    """Return the model restored from a changed pickled state."""
     state = {name: v for name, v in model.__getstate__().items() if name not in without}
     made = type(model).__new__(type(model))
     made.__setstate__(state | changes)
@@ -28,7 +28,7 @@ def restored(model, without=(), **changes):
 
 
 @pytest.mark.parametrize("number", range(FORMAT + 1))
-def test_pickles_of_each_format_load_and_compute_what_they_did(number):
+def test_pickles_of_each_format_load_and_give_the_same_results(number):
     kept = pickle.loads((FIXTURES / f"format_{number}.pickle").read_bytes())
     for found, expected in zip(outcome(*kept["objects"]), kept["outcome"], strict=True):
         assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
@@ -40,7 +40,7 @@ def test_pickles_of_each_format_load_and_compute_what_they_did(number):
 
 @pytest.mark.parametrize("model", OBJECTS, ids=IDS)
 class TestState:
-    def test_tells_its_format_and_version(self, model):
+    def test_has_its_format_and_version(self, model):
         state = model.__getstate__()
         assert state[FORMAT_KEY] == FORMAT
         assert state[VERSION_KEY] == quadfeat.__version__
@@ -49,35 +49,35 @@ class TestState:
         loaded = pickle.loads(pickle.dumps(model))
         assert set(vars(loaded)) == set(vars(model))
 
-    def test_of_a_newer_format_says_what_to_install(self, model):
+    def test_of_a_newer_format_names_the_version_to_install(self, model):
         newer = {FORMAT_KEY: FORMAT + 1, VERSION_KEY: "17.4"}
         with pytest.raises(ValueError, match=rf"version 17\.4 .*format {FORMAT + 1}.*>=17\.4"):
             restored(model, **newer)
 
     @pytest.mark.parametrize("number", [-1, "one", 1.5])
-    def test_of_no_known_format_is_refused(self, model, number):
-        with pytest.raises(ValueError, match=f"another version of quadfeat, in format {number!r}"):
+    def test_of_an_unknown_format_is_rejected(self, model, number):
+        with pytest.raises(ValueError, match=f"another version of quadfeat in format {number!r}"):
             restored(model, [VERSION_KEY], **{FORMAT_KEY: number})
 
-    def test_without_a_format_loads_if_all_is_there(self, model):
+    def test_without_a_format_loads_if_complete(self, model):
         assert vars(restored(model, [FORMAT_KEY, VERSION_KEY])).keys() == vars(model).keys()
 
-    def test_without_a_format_says_what_is_missing(self, model):
+    def test_without_a_format_names_what_is_missing(self, model):
         missing = model.needed_attributes[-1]
-        with pytest.raises(ValueError, match=f"has no {missing}: fit it again"):
+        with pytest.raises(ValueError, match=f"lacks {missing}: fit it again"):
             restored(model, [FORMAT_KEY, VERSION_KEY, missing])
 
-    def test_of_what_is_not_fitted_needs_nothing(self, model):
+    def test_of_an_unfitted_object_needs_no_attributes(self, model):
         loaded = restored(clone(model), [FORMAT_KEY, VERSION_KEY])
         assert repr(loaded) == repr(clone(model))
 
-    def test_is_left_as_it_is(self, model):
+    def test_is_not_changed_by_loading(self, model):
         state = model.__getstate__()
         clone(model).__setstate__(state)
         assert state[FORMAT_KEY] == FORMAT
 
 
-def test_versions_of_scikit_learn_are_warned_of_as_ever(monkeypatch):
+def test_scikit_learn_still_warns_about_its_version(monkeypatch):
     frozen = pickle.dumps(FrozenEstimator(OBJECTS[0]))
     monkeypatch.setattr("sklearn.base.__version__", "0.1")
     with pytest.warns(InconsistentVersionWarning, match="FrozenEstimator"):

@@ -1,4 +1,4 @@
-"""Ridge regression as a Gaussian process, against scikit-learn, densities and refitting."""
+"""Compare ridge regression as a Gaussian process with scikit-learn, densities and refitting."""
 
 import functools
 import pickle
@@ -35,7 +35,7 @@ both = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "no
 
 
 def problem(Z, Y, intercept, weights=None, shift=None):
-    """Return the problem of features that are given, whatever map they are of."""
+    """Return the problem for given features, without a map."""
     shift = np.zeros(Y.shape[1]) if shift is None else shift
     table = np.column_stack([Z, Y - shift, np.ones(len(Z))])
     products = table.T @ (table if weights is None else table * weights[:, None])
@@ -45,7 +45,7 @@ def problem(Z, Y, intercept, weights=None, shift=None):
 
 
 def errors(Z, Y, weights=None):
-    """Return what goes over the rows once more, in parts."""
+    """Return the function that reads the rows a second time, in parts."""
 
     def again(spectral, alphas):
         curves = [
@@ -58,7 +58,7 @@ def errors(Z, Y, weights=None):
 
 
 def chosen(Z, Y, intercept, criterion, alphas=ALPHAS, weights=None, shift=None):
-    """Choose by a criterion alone, without a guard, unless it leaves out rows."""
+    """Choose alpha by one criterion. Only "loo" uses errors of left-out rows."""
     left_out = errors(Z, Y, weights) if criterion == "loo" else None
     return choose_alpha(problem(Z, Y, intercept, weights, shift), criterion, alphas, left_out)
 
@@ -67,7 +67,7 @@ class TestCoefficients:
     @both
     @pytest.mark.parametrize("alpha", [1e-3, 1.0, 100.0])
     @pytest.mark.parametrize("weights", [None, COUNTS * 0.7], ids=["plain", "weighted"])
-    def test_those_of_scikit_learn(self, intercept, alpha, weights):
+    def test_coefficients_agree_with_scikit_learn(self, intercept, alpha, weights):
         found = solve(problem(Z, Y, intercept, weights, shift=np.array([3.0, 40.0])), alpha)
         ridge = Ridge(alpha=alpha, fit_intercept=intercept).fit(Z, Y, sample_weight=weights)
         assert_allclose(found.coefficients, ridge.coef_.T, rtol=1e-7, atol=1e-9)
@@ -83,25 +83,25 @@ class TestCoefficients:
             assert on_path.log_evidence == pytest.approx(alone.log_evidence, rel=1e-10)
             assert_allclose(on_path.signal_variance, alone.signal_variance, rtol=1e-9)
 
-    def test_an_alpha_below_rounding_is_refused(self):
+    def test_an_alpha_below_rounding_is_rejected(self):
         repeated = np.hstack([Z, Z]) * 1e8
         with pytest.raises(ValueError, match=r"alpha=1e-14 is too small.*larger alpha, or gram_d"):
             solve(problem(repeated, Y, True), 1e-14)
 
     @pytest.mark.parametrize("unit", [1e160, 1e300])
-    def test_sums_beyond_the_range_are_refused(self, unit):
+    def test_sums_out_of_range_are_rejected(self, unit):
         with np.errstate(over="ignore", invalid="ignore"):
             of_features = problem(Z * unit, Y, False)
             of_targets = problem(Z, Y * unit, False)
-        with pytest.raises(ValueError, match=r"squares of the features.*rescale X"):
+        with pytest.raises(ValueError, match=r"squares of the features.*Rescale X"):
             solve(of_features, 1.0)
-        with pytest.raises(ValueError, match=r"squares of the targets.*rescale X, y"):
+        with pytest.raises(ValueError, match=r"squares of the targets.*Rescale X, y"):
             solve(of_targets, 1.0)
 
 
 class TestCriteria:
     @both
-    def test_generalised_cross_validation_by_its_formula(self, intercept):
+    def test_generalized_cross_validation_agrees_with_its_formula(self, intercept):
         path = chosen(Z, Y, intercept, "gcv").path
         centre = Z - Z.mean(axis=0) * intercept
         for alpha, gcv in zip(path.alphas, path.gcv, strict=True):
@@ -114,7 +114,7 @@ class TestCriteria:
         assert path.loo is None
 
     @both
-    def test_leave_one_out_is_that_of_refitting(self, intercept):
+    def test_leave_one_out_agrees_with_refitting(self, intercept):
         path = chosen(Z, Y, intercept, "loo").path
         for alpha, loo in list(zip(path.alphas, path.loo, strict=True))[::4]:
             ridge = Ridge(alpha=alpha, fit_intercept=intercept)
@@ -126,7 +126,7 @@ class TestCriteria:
             assert loo == pytest.approx(np.mean(np.square(errors)), rel=1e-7)
 
     @both
-    def test_leave_one_out_leaves_a_copy_out_once(self, intercept):
+    def test_leave_one_out_leaves_out_one_copy_at_a_time(self, intercept):
         weighted = chosen(Z, Y, intercept, "loo", weights=COUNTS * 1.0).path
         copied = chosen(Z[COPIES], Y[COPIES], intercept, "loo").path
         assert_allclose(weighted.loo, copied.loo, rtol=1e-8)
@@ -143,12 +143,12 @@ class TestCriteria:
         assert weighted.loo[6] == pytest.approx(total / COUNTS.sum(), rel=1e-7)
 
     @both
-    def test_the_path_is_that_of_scikit_learn(self, intercept):
+    def test_the_path_agrees_with_scikit_learn(self, intercept):
         found = chosen(Z, Y, intercept, "loo")
         ridge = RidgeCV(ALPHAS, fit_intercept=intercept).fit(Z, Y)
         assert_allclose(found.path.loo.min(), -ridge.best_score_, rtol=1e-8)
         assert found.path.alphas[found.path.loo.argmin()] == ridge.alpha_
-        # Larger alphas may be taken that are as good, and 1 unless others are clearly better.
+        # A larger alpha may be chosen if it is as good, and 1 unless others are clearly better.
         assert found.alpha >= ridge.alpha_
         near = found.path.loo[found.path.alphas == found.alpha] <= 1.02 * found.path.loo.min()
         assert near or found.alpha == pytest.approx(1.0)
@@ -156,14 +156,14 @@ class TestCriteria:
         assert_allclose(found.coefficients, same.coef_.T, rtol=1e-7, atol=1e-9)
 
     @pytest.mark.parametrize("criterion", ["gcv", "evidence"])
-    def test_the_best_of_the_path_is_taken(self, criterion):
+    def test_the_best_alpha_of_the_path_is_chosen(self, criterion):
         found = chosen(Z, Y, True, criterion, ALPHAS[::-1])
         costs = {"gcv": found.path.gcv, "evidence": -found.path.log_evidence}
         assert found.alpha == found.path.alphas[np.argmin(costs[criterion])]
         assert (np.diff(found.path.alphas) > 0).all()
 
     @pytest.mark.parametrize("criterion", ["gcv", "evidence"])
-    def test_without_alphas_the_best_of_all_is_found(self, criterion):
+    def test_without_alphas_the_global_optimum_is_found(self, criterion):
         found = chosen(Z, Y, True, criterion, None)
         fine = found.alpha * np.geomspace(0.1, 10, 2001)
         path = chosen(Z, Y, True, criterion, fine).path
@@ -173,14 +173,14 @@ class TestCriteria:
         cost = here.gcv[0] if criterion == "gcv" else -here.log_evidence[0]
         assert cost <= costs.min() + 1e-6 * abs(costs.min())
 
-    def test_weights_that_leave_nothing_to_judge_by(self):
-        with pytest.raises(ValueError, match=r"alpha cannot be chosen.* count as 1 sample"):
+    def test_weights_too_small_for_any_criterion(self):
+        with pytest.raises(ValueError, match=r"alpha cannot be chosen.* weight of 1"):
             chosen(Z, Y, True, "gcv", weights=np.full(60, 1 / 60))
-        with pytest.raises(ValueError, match=r"alpha cannot be chosen.* count as 1 sample"):
+        with pytest.raises(ValueError, match=r"alpha cannot be chosen.* weight of 1"):
             chosen(Z[:1], Y[:1], True, "loo")
 
     @both
-    def test_a_row_that_counts_less_than_once_is_left_out_as_a_whole(self, intercept):
+    def test_a_row_of_weight_below_1_is_left_out_completely(self, intercept):
         light = chosen(Z, Y, intercept, "loo", ALPHAS / 60, np.full(60, 1 / 60)).path
         assert_allclose(light.loo, chosen(Z, Y, intercept, "loo").path.loo, rtol=1e-8)
 
@@ -194,9 +194,9 @@ class TestCriteria:
 
 
 def log_density(Z, y, alpha, variance, intercept):
-    """Return the log density of targets, or of their contrasts if there is an intercept."""
+    """Return the log density of the targets, or of their contrasts if there is an intercept."""
     if intercept:
-        # An orthonormal basis of all that is orthogonal to ones.
+        # An orthonormal basis of the complement of the vector of ones.
         basis = np.linalg.qr(np.column_stack([np.ones(len(Z)), np.eye(len(Z))[:, 1:]]))[0][:, 1:]
         Z, y = basis.T @ Z, basis.T @ y
     covariance = variance * (Z @ Z.T + alpha * np.eye(len(Z)))
@@ -223,7 +223,7 @@ class TestEvidence:
                 assert other < found.log_evidence
             assert found.noise_variance[0] == pytest.approx(0.5 * found.signal_variance[0])
 
-    def test_it_is_that_of_scikit_learn(self):
+    def test_it_agrees_with_scikit_learn(self):
         found = solve(problem(Z, Y[:, :1], False), 0.5)
         process = GaussianProcessRegressor(
             ConstantKernel(found.signal_variance[0]) * DotProduct(0.0, "fixed"),
@@ -243,7 +243,7 @@ class TestEvidence:
             assert np.isfinite(found.log_evidence)
             usual = solve(problem(Z, Y, True), 0.5)
             assert_allclose(found.coefficients, usual.coefficients, rtol=1e-6, atol=1e-9)
-            # What is profiled is the mean square, up to the factor that one row less makes.
+            # The profiled variance is the mean square, up to the factor of one degree of freedom.
             ratio = found.noise_variance / usual.noise_variance
             assert ((ratio > 0.4) & (ratio < 2.5)).all()
 
@@ -254,12 +254,12 @@ class TestEvidence:
         assert weighted.log_evidence == pytest.approx(copied.log_evidence, rel=1e-10)
         assert_allclose(weighted.signal_variance, copied.signal_variance, rtol=1e-9)
 
-    def test_noise_and_signal_are_found_again(self):
+    def test_noise_and_signal_variances_are_recovered(self):
         rng = np.random.default_rng(1)
         rows = rng.standard_normal((4000, 40))
         y = rows @ (2.0 * rng.standard_normal(40)) + 3.0 * rng.standard_normal(4000) + 7.0
         found = chosen(rows, y[:, None], True, "evidence", None)
-        # Relative standard errors are sqrt(2 / n).
+        # The relative standard error is sqrt(2 / n).
         assert found.noise_variance[0] == pytest.approx(9.0, rel=4 * np.sqrt(2 / 4000))
         assert found.signal_variance[0] == pytest.approx(4.0, rel=4 * np.sqrt(2 / 40))
 
@@ -277,7 +277,7 @@ class TestEvidence:
                     assert np.isfinite(found.noise_variance[0]) == tells
                     if not tells:
                         with pytest.raises(
-                            ValueError, match=r"all targets in y are equal.*Give rows"
+                            ValueError, match=r"all targets in y are equal.*Add rows"
                         ):
                             found.draw(1, np.random.default_rng(0))
                     fitted = Z[:n_rows] @ found.coefficients + found.intercept
@@ -288,7 +288,7 @@ class TestEvidence:
 class TestVariance:
     @both
     @pytest.mark.parametrize("weights", [None, COUNTS * 1.0], ids=["plain", "weighted"])
-    def test_leverage_by_its_formula(self, intercept, weights):
+    def test_leverage_agrees_with_its_formula(self, intercept, weights):
         found = solve(problem(Z, Y, intercept, weights), 0.7)
         test = rng.standard_normal((40, 12))
         # The intercept is a coefficient without a penalty.
@@ -302,14 +302,14 @@ class TestVariance:
         assert_allclose(found.leverage(test), expected, rtol=1e-8)
         assert_allclose(found.leverage(test.astype(np.float32)), expected, rtol=1e-4)
 
-    def test_leverage_of_many_rows_is_that_of_each(self, monkeypatch):
+    def test_leverage_of_many_rows_equals_that_of_each_row(self, monkeypatch):
         found = solve(problem(Z, Y, True), 0.7)
         expected = found.leverage(Z)
         monkeypatch.setattr("quadfeat.solvers.posterior.ROWS_PER_SOLVE", 7)
         assert_allclose(found.leverage(Z), expected, rtol=1e-12)
 
-    def test_an_intercept_that_is_known_from_huge_weights(self):
-        weights = np.full(60, 1e17)  # whose sum does not notice if 1 is subtracted
+    def test_an_intercept_determined_by_huge_weights(self):
+        weights = np.full(60, 1e17)  # subtracting 1 does not change their sum
         found = solve(problem(Z, Y, True, weights), 0.7e17)
         expected = solve(problem(Z, Y, True), 0.7).leverage(Z) / 1e17
         assert_allclose(found.leverage(Z), expected, rtol=1e-6)
@@ -337,7 +337,7 @@ class TestVariance:
         across = np.corrcoef(coefficients[0])[0, 1]
         assert abs(across) < 4 / np.sqrt(n)
 
-    def test_pickles_without_its_factor(self):
+    def test_pickles_omit_the_factor(self):
         found = solve(problem(Z, Y, True), 0.7)
         bare = len(pickle.dumps(found))
         expected = found.leverage(Z)
@@ -354,7 +354,7 @@ class TestVariance:
     st.booleans(),
 )
 @settings(max_examples=40, deadline=None)
-def test_any_problem_is_solved_as_scikit_learn_does(seed, n_rows, n_columns, log_alpha, intercept):
+def test_any_solution_agrees_with_scikit_learn(seed, n_rows, n_columns, log_alpha, intercept):
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((n_rows, n_columns))
     y = rng.standard_normal((n_rows, 1))
@@ -372,7 +372,7 @@ def test_any_problem_is_solved_as_scikit_learn_does(seed, n_rows, n_columns, log
 @pytest.mark.parametrize("gamma", [1e-6, 1e-2, 1.0])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("criterion", ["gcv", "evidence", "loo"])
-def test_an_alpha_that_was_chosen_serves_deviations_and_draws(criterion, dtype, gamma):
+def test_a_chosen_alpha_is_used_for_deviations_and_draws(criterion, dtype, gamma):
     X = np.random.default_rng(0).uniform(-3, 3, (2000, 1))
     model = QuadratureRidge(
         Gaussian(gamma), n_components=128, alpha=criterion, gram_dtype=dtype, random_state=0

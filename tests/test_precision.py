@@ -1,4 +1,4 @@
-"""Products in float32, and the alphas that they can tell apart."""
+"""Test products in float32 and the smallest alphas that they allow."""
 
 import dask.array as da
 import numpy as np
@@ -14,14 +14,14 @@ rng = np.random.default_rng(0)
 
 
 def pairs(noise, n=600, d=5):
-    """Return rows in equal pairs, each of which predicts its twin with the smallest alpha."""
-    rng = np.random.default_rng(0)  # the same rows in any order of tests
+    """Return pairs of equal rows. With the smallest alpha, each row predicts its copy."""
+    rng = np.random.default_rng(0)  # independent of the order of tests
     X = np.repeat(rng.standard_normal((n, d)), 2, axis=0)
     return X, np.sin(X.sum(axis=1)) + noise * rng.standard_normal(2 * n)
 
 
 def exact(model, X, y):
-    """Return fitted values of the same features and alpha, all in float64."""
+    """Return fitted values for the same features and alpha, computed in float64."""
     Z = model.features_.transform(X)
     Z = Z - Z.mean(axis=0)
     values, vectors = np.linalg.eigh(Z.T @ Z)
@@ -43,7 +43,7 @@ def test_a_chosen_alpha_is_not_below_the_noise_of_float32(criterion, noise, gamm
 
 
 class TestGoingOnInFloat64:
-    # Without noise, smooth, and without copies: rows that are left out allow the smallest alphas.
+    # A smooth target without noise or copies: leave-one-out allows the smallest alphas.
     X = np.random.default_rng(0).standard_normal((1200, 5))
     y = np.sin(0.3 * X.sum(axis=1))
     features = QuadratureFeatures(Gaussian(0.01), rule="orf", n_components=100, random_state=0)
@@ -52,7 +52,7 @@ class TestGoingOnInFloat64:
         return QuadratureRidge(features=self.features.fit(self.X), **{"alpha": 1.0} | parameters)
 
     @pytest.mark.parametrize("alpha", ["gcv", "loo", 1e-7, [1e-7, 1e-6]])
-    def test_wherever_rows_can_be_read_again(self, alpha, tmp_path):
+    def test_if_rows_can_be_read_again(self, alpha, tmp_path):
         expected = self.model(alpha=alpha, gram_dtype="float64").fit(self.X, self.y)
         lazy = da.from_array(self.X, chunks=(600, 5))
         for data in ((self.X, self.y), ([(self.X, self.y)],), (lazy, self.y)):
@@ -64,14 +64,14 @@ class TestGoingOnInFloat64:
         assert found.gram_dtype_ == "float64"
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_stream_that_is_gone_warns(self):
-        with pytest.warns(UserWarning, match=r"limit of products .* float32.*gram_dtype='float64'"):
+    def test_an_exhausted_stream_warns(self):
+        with pytest.warns(UserWarning, match=r"rounding error .* float32.*gram_dtype='float64'"):
             found = self.model(alpha="gcv").fit(iter([(self.X, self.y)]))
         assert found.gram_dtype_ == "float32"
         model = self.model().partial_fit(self.X, self.y)
         model.alpha = 5 * model._solution.summary.moments.gram_error()
         model.partial_fit(self.X, self.y)
-        with pytest.warns(UserWarning, match=r"alpha=.* is at the limit of products"):
+        with pytest.warns(UserWarning, match=r"alpha=.* is close to the rounding error"):
             model.coef_
         model.alpha = 1e-12
         with pytest.raises(ValueError, match=r"alpha=1e-12 is too small.*gram_dtype='float64'"):

@@ -1,4 +1,4 @@
-"""Products with features that are never there as a whole, against those with all of them."""
+"""Compare products computed in blocks with products of the full feature matrix."""
 
 import os
 import signal
@@ -40,13 +40,13 @@ def fitted(kernel, rule, n_components, X):
 
 
 def close(given, expected, scale, dtype):
-    """Whether they differ by rounding only: ``scale`` is the sum with all terms positive."""
+    """Return whether values agree up to rounding. ``scale`` is the sum of absolute values."""
     assert given.shape == expected.shape
     assert (np.abs(given - expected) <= 32 * np.finfo(dtype).eps * scale).all()
 
 
 def check_products(features, X, n_outputs, seed=0):
-    """Compare all products with those of the features in memory, in float64."""
+    """Compare all products with those of the full features in float64."""
     rng = np.random.default_rng(seed)
     V = rng.standard_normal((features.n_components_, n_outputs))
     U = rng.standard_normal((X.shape[0], n_outputs))
@@ -76,7 +76,7 @@ def check_products(features, X, n_outputs, seed=0):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", sorted(KERNELS))
 @pytest.mark.parametrize("rule", RULES)
-def test_products_equal_those_with_the_features(core, dtype, kernel, rule, monkeypatch):
+def test_products_equal_those_of_the_full_features(core, dtype, kernel, rule, monkeypatch):
     use(core, monkeypatch)
     rng = np.random.default_rng(0)
     for d, n_components, n_rows, n_outputs in [(5, 77, 37, 3), (40, 301, 300, 1), (40, 300, 9, 8)]:
@@ -89,7 +89,7 @@ def test_products_equal_those_with_the_features(core, dtype, kernel, rule, monke
 @pytest.mark.parametrize("kernel", ["gaussian", "arccos1"])
 @pytest.mark.parametrize("n_components", [1, 2, 3, 16, 17, 127, 128, 129, 130, 131, 259])
 def test_any_number_of_columns_and_outputs(core, dtype, kernel, n_components, monkeypatch):
-    """A column alone, the origin's, and whole and incomplete panels of 128."""
+    """Test a single column, the origin's column, and complete and incomplete panels of 128."""
     use(core, monkeypatch)
     X = np.random.default_rng(0).standard_normal((21, 50)).astype(dtype)
     features = fitted(KERNELS[kernel], "sr33", n_components, X)
@@ -187,7 +187,7 @@ def test_factors_of_any_layout_and_dtype(core, monkeypatch):
 @pytest.mark.parametrize("core", [*CORES, "numpy"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_out_of_range(core, dtype, monkeypatch):
-    """Rows too far for the native core, too far for the dtype, and no numbers at all."""
+    """Test rows out of the range of the native core or of the dtype, and NaN."""
     use(core, monkeypatch)
     X = np.random.default_rng(0).standard_normal((5, 50)).astype(dtype)
     features = fitted(KERNELS["gaussian"], "sr33", 61, X)
@@ -207,7 +207,7 @@ def test_rows_out_of_range(core, dtype, monkeypatch):
             product.transpose_multiply(rows, np.ones((5, 1)))
 
 
-def test_factors_of_another_shape_are_told():
+def test_factors_of_another_shape_are_rejected():
     X = np.random.default_rng(0).standard_normal((5, 50))
     made = fitted(KERNELS["gaussian"], "sr33", 61, X).map_
     V = np.ones((61, 2))
@@ -225,7 +225,7 @@ def test_factors_of_another_shape_are_told():
 
 @needs_core
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_binding_checks_what_it_is_given(dtype):
+def test_the_binding_checks_its_arguments(dtype):
     X = np.zeros((5, 50), dtype=dtype)
     features = fitted(KERNELS["gaussian"], "sr33", 61, X)
     native = _core.compile_map(features.nodes_, features.kernel_, np.dtype(dtype)).map
@@ -244,7 +244,7 @@ def test_the_binding_checks_what_it_is_given(dtype):
             narrow = value[:, :-1] if value.shape[1] > 1 else np.ones((5, 2), dtype=dtype)
             for bad in (value[:-1], narrow, value.ravel()):
                 if argument in "VU" and bad is narrow:
-                    bad = np.ones((len(value), 3), dtype=dtype)  # does not fit out
+                    bad = np.ones((len(value), 3), dtype=dtype)  # does not match the shape of out
                 with pytest.raises(ValueError, match=r"shape of the map|is not a matrix"):
                     method(**(arguments | {argument: bad}), n_threads=1, core=CORES[0])
             if argument != "out":
@@ -268,7 +268,7 @@ def test_the_binding_checks_what_it_is_given(dtype):
 
 @needs_core
 @pytest.mark.parametrize("core", CORES)
-def test_sums_are_added_to_what_is_there(core):
+def test_sums_are_added_to_the_output(core):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 50))
     features = fitted(KERNELS["gaussian"], "sr33", 61, X)
@@ -276,7 +276,7 @@ def test_sums_are_added_to_what_is_there(core):
     V, U, weights = rng.random((61, 2)), rng.random((300, 2)), rng.random((300, 1))
     Z = features.transform(X)
     buffer = np.full((4, 122), 7.0)
-    out = buffer[::2, ::2].T  # strided, and nothing beside it is touched
+    out = buffer[::2, ::2].T  # strided: entries in between must not change
     native.normal_multiply(X, weights, V, out, 2, core)
     assert_allclose(out, 7 + Z.T @ (weights * (Z @ V)), rtol=1e-12)
     native.transposed_multiply(X, U, out, 2, core)
@@ -289,7 +289,7 @@ def test_sums_are_added_to_what_is_there(core):
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send")
 @pytest.mark.parametrize("name", ["multiply", "normal_multiply", "transposed_multiply"])
 def test_an_interrupt_stops_a_long_product(name):
-    # A row repeated without end: hours of work in no memory.
+    # One row, repeated with stride 0: hours of work without memory.
     script = f"""
 import numpy as np
 from numpy.lib.stride_tricks import as_strided

@@ -1,7 +1,7 @@
-"""Every public entry on whatever users may pass: the right result, or an error that names it.
+"""Test every public function on arbitrary input: a correct result or an error that names the input.
 
-Examples are the same in every run. ``QUADFEAT_EXAMPLES=20`` tries twenty times as many, other ones
-each time.
+Examples are the same in every run. ``QUADFEAT_EXAMPLES=20`` tries twenty times as many, different
+in each run.
 """
 
 import os
@@ -45,7 +45,7 @@ quiet_in_low_dimension = pytest.mark.filterwarnings("ignore:the weights of.*infi
 
 
 def quiet_sums(test):
-    """Ignore warnings of scikit-learn, which adds up a table to see whether all is finite."""
+    """Ignore warnings of scikit-learn, which sums a table to check that all values are finite."""
     for what in ("overflow encountered", "invalid value encountered in reduce"):
         test = pytest.mark.filterwarnings(f"ignore:{what}:RuntimeWarning")(test)
     return test
@@ -81,7 +81,7 @@ named_rules = st.sampled_from(NAMED_RULES)
 seeds = st.integers(0, 2**32 - 1)
 dtypes = st.sampled_from([np.float32, np.float64])
 
-# Numbers of every kind that are not quite numbers, or not quite right.
+# Values that are not numbers, or that are unusual or invalid numbers.
 odd_numbers = st.one_of(
     st.floats(),
     st.integers(-3, 10),
@@ -91,13 +91,13 @@ odd_numbers = st.one_of(
 
 
 def check_refusal(error, *names):
-    """Complain if an error does not tell users what is wrong: it has to name an argument."""
+    """Check that an error names one of these arguments."""
     assert any(re.search(rf"\b{name}\b", str(error)) for name in names), error
 
 
 @st.composite
 def tables(draw, most_rows=12, most_columns=40, whole=False):
-    """Ordinary tables: the number of rows and columns matters, and the numbers hardly."""
+    """Draw ordinary tables. Their shape matters more than their values."""
     shape = draw(st.integers(1, most_rows)), draw(st.integers(1, most_columns))
     rng = np.random.default_rng(draw(seeds))
     if whole:
@@ -108,7 +108,7 @@ def tables(draw, most_rows=12, most_columns=40, whole=False):
 
 
 def duplicated(X):
-    """A CSR matrix that has every entry in two halves, in no order."""
+    """Return a CSR matrix that stores every entry as two halves, in random order."""
     rows, columns = np.nonzero(X)
     halves = X[rows, columns] / 2
     order = np.random.default_rng(0).permutation(2 * len(rows))
@@ -134,7 +134,7 @@ def read_only(X):
     return X
 
 
-# Tables of float32 numbers, presented in other ways: all of them are the same table.
+# Different containers and layouts of the same table of float32 numbers.
 PRESENTED = {
     "fortran": np.asfortranarray,
     "strided": strided,
@@ -175,7 +175,7 @@ def tolerance(presentation):
 
 
 def serves(rule, kernel):
-    """Whether a named rule serves a kernel; that it says so if not is tested elsewhere."""
+    """Return whether a rule supports a kernel. Other tests check the error if it does not."""
     if kernel == "laplacian":
         return rule in ("rff", "halton", "sobol")
     return kernel != "rough" or rule != "sr33"
@@ -183,7 +183,7 @@ def serves(rule, kernel):
 
 @st.composite
 def fitted_maps(draw, most_columns=40, kernel_names=kernels):
-    """A table and a map that was fitted to it."""
+    """Draw a table and a map fitted to it."""
     X = draw(tables(most_columns=most_columns))
     kernel, rule = draw(kernel_names), draw(named_rules)
     assume(serves(rule, kernel))
@@ -208,7 +208,7 @@ class TestMaps:
         scale = 1 + np.abs(expected).max()
         slack = tolerance(how) * scale
         if isinstance(features.kernel_, ArcCosine) and features.kernel_.order == 0:
-            # A step is where the argument is, and an argument may be zero up to rounding.
+            # A step function may jump if its argument is zero up to rounding.
             assert np.mean(np.abs(given - expected) > slack) <= 0.02
         else:
             assert_allclose(given, expected, rtol=0, atol=slack)
@@ -217,7 +217,7 @@ class TestMaps:
 
     @examples(40)
     @given(fitted=fitted_maps(), order=st.randoms(use_true_random=False), cuts=st.integers(1, 5))
-    def test_rows_do_not_know_of_one_another(self, fitted, order, cuts):
+    def test_rows_are_independent(self, fitted, order, cuts):
         X, features = fitted
         expected = features.transform(X)
         scale = 1 + np.abs(expected).max()
@@ -240,14 +240,14 @@ class TestMaps:
         assert np.linalg.eigvalsh(Z @ Z.T).min() >= -1e-10 * scale
         correction = features.nodes_.origin_correction(features.kernel_)
         assert_allclose(gram, Z @ Z.T + correction, atol=1e-11 * scale)
-        # The squares of a stationary kernel's nodes are its weights, whatever the row.
+        # For a stationary kernel, the squares of features sum to the weights for every row.
         if features.kernel_.nonlinearity.name == "fourier" and not features.nodes_.last_is_single:
             assert_allclose(np.diag(gram), 1.0, atol=1e-9)
 
     @examples(25)
     @given(fitted=fitted_maps(), name=st.sampled_from(["frobenius", "rms", "max"]), seed=seeds)
     def test_errors_are_those_of_the_matrices(self, fitted, name, seed):
-        """Few rows have few pairs, all of which are looked at."""
+        """Small tables have few pairs, and the error uses all of them."""
         X, features = fitted
         assume(len(X) > 1 and not isinstance(features.kernel_, PointwiseNonlinear))
         error = features.kernel_error(X, norm=name, random_state=seed)
@@ -304,7 +304,7 @@ class TestMaps:
     )
     @quiet_sums
     def test_any_numbers(self, shape, data, kernel, rule, dtype):
-        """From the smallest to the largest, and what is none: features are finite, or refused."""
+        """Features of any numbers, NaN and infinity included, are finite or raise an error."""
         assume(serves(rule, kernel))
         width = 32 if dtype == np.float32 else 64
         numbers = st.floats(width=width) | st.sampled_from(
@@ -358,7 +358,7 @@ class TestMaps:
         X = np.random.default_rng(0).standard_normal((6, 3))
         parameters = {"rule": "rff", "n_components": 8, "random_state": 0, name: value}
         if name == "n_components" and isinstance(value, int):
-            assume(not 10**6 < value <= 2**40)  # which a large machine may have memory for
+            assume(not 10**6 < value <= 2**40)  # a large machine may have enough memory
         try:
             Z = QuadratureFeatures(**parameters).fit(X).transform(X)
         except (ValueError, TypeError) as refusal:
@@ -375,7 +375,7 @@ class TestMaps:
 
     @examples(60)
     @given(fitted=fitted_maps(most_columns=12), more=st.integers(-3, 60) | odd_numbers)
-    def test_larger_maps_begin_with_the_smaller(self, fitted, more):
+    def test_larger_maps_begin_with_smaller_ones(self, fitted, more):
         X, features = fitted
         before = features.transform(X)
         n_components = features.n_components_ + more if isinstance(more, int) else more
@@ -419,7 +419,9 @@ class TestKernels:
         assert_allclose(kernel(Y, X), cross.T, atol=1e-12 * scale)
         assert np.linalg.eigvalsh(gram).min() >= -1e-6 * scale * len(X)
         shown = PRESENTED[how](X)
-        slack = max(tolerance(how), 1e-7) * scale  # an angle near 0 feels the root of rounding
+        slack = (
+            max(tolerance(how), 1e-7) * scale
+        )  # near 0, an angle has an error of the square root of eps
         assert_allclose(kernel(shown), gram, rtol=0, atol=slack)
         assert_allclose(kernel(shown, Y), cross, rtol=0, atol=slack)
         assert_allclose(kernel.pairs(shown, Y), np.diag(cross), rtol=0, atol=slack)
@@ -461,7 +463,7 @@ class TestKernels:
         assert np.isfinite(gram).all()
         assert_allclose(gram, gram.T, rtol=1e-9)
         assert (np.diag(gram) >= 0).all()
-        # What is a kernel can be approximated, or it is told why not.
+        # A valid kernel can be approximated, or the error says why not.
         features = QuadratureFeatures(kernel, rule="rff", n_components=6, random_state=0)
         try:
             Z = features.fit(X).transform(X)
@@ -483,7 +485,7 @@ ROTATIONS = {
 
 @st.composite
 def rules(draw):
-    """Every kind of rule with every kind of parameter."""
+    """Draw all kinds of rules with all kinds of parameters."""
     kind = draw(st.sampled_from(["sr", "sr", "sr", "mc", "qmc", "gh", "ff"]))
     reflect = draw(st.booleans())
     if kind == "mc":
@@ -602,7 +604,7 @@ class TestBounds:
     }
     usual = {"d": 4, "n_components": 100, "n_rules": 4, "delta": 0.05}  # noqa: RUF012
 
-    def test_all_are_called(self):
+    def test_all_bounds_are_called(self):
         assert sorted(self.call) == sorted(bounds.__all__)
 
     @examples(400)
@@ -610,7 +612,7 @@ class TestBounds:
         name=st.sampled_from(sorted(call)),
         odd=st.lists(st.tuples(st.integers(0, 7), numbers), min_size=1, max_size=3),
     )
-    def test_numbers_or_refusals(self, name, odd):
+    def test_numbers_or_errors(self, name, odd):
         names = self.call[name]
         arguments = {argument: self.usual.get(argument, 0.5) for argument in names}
         arguments |= {names[which % len(names)]: value for which, value in odd}
@@ -631,7 +633,7 @@ class TestBounds:
         d=st.integers(1, 10**4),
         diameter=st.floats(1e-2, 1e2),
     )
-    def test_a_number_of_features_has_the_probability_it_was_asked_for(
+    def test_the_number_of_features_meets_the_requested_probability(
         self, epsilon, delta, d, diameter
     ):
         n = bounds.n_components_for_sup_error(epsilon, delta, d, diameter=diameter)
@@ -695,7 +697,7 @@ class TestRegression:
 
     @examples(40)
     @given(table=regression_tables(), data=st.data())
-    def test_batches_merges_and_orders_are_one_fit(self, table, data):
+    def test_batches_merges_and_orders_agree_with_one_fit(self, table, data):
         X, y = table
         order = np.array(data.draw(st.permutations(range(len(X)))))
         cut = data.draw(st.integers(0, len(X)))
@@ -725,7 +727,7 @@ class TestRegression:
         assert deviation.shape == mean.shape
         assert (deviation >= 0).all()
         assert np.isfinite(deviation).all()
-        # More rows never make a value less certain, but for what they say about the variance.
+        # More rows never increase uncertainty, except through the estimate of the variance.
         twice = ridge(alpha=0.1).fit(np.vstack([X, X]), np.concatenate([y, y]))
         once, again = (
             one.predict(X, return_std=True)[1] / np.sqrt(np.maximum(one.noise_variance_, 1e-300))
@@ -812,7 +814,7 @@ class TestClassification:
         assert (shares >= 0).all()
         calibration = model._solution.calibration
         if calibration.bias.any():
-            # Frequencies of classes tell more than decisions, so neither has to be the likeliest.
+            # With biases, the predicted class need not be the most probable one.
             rows = model.targets().kept(model._solution.summary)
             found = LeftOut.of_kept(model._solution.posterior, model.map_, rows)
             losses = calibration.log_losses(rows.targets - found.errors, rows.labels)
@@ -820,7 +822,7 @@ class TestClassification:
             prior = -np.average(np.log(frequencies[rows.labels]), weights=rows.weights)
             assert np.average(losses, weights=rows.weights) <= prior + 1e-6
         else:
-            # The likeliest class, up to decisions that are equal to rounding.
+            # The most probable class, up to ties of decisions within rounding.
             predicted = np.searchsorted(model.classes_, model.predict(shown))
             likeliest = shares.max(axis=1)
             assert_allclose(shares[np.arange(len(X)), predicted], likeliest, atol=1e-5)
@@ -831,7 +833,7 @@ class TestClassification:
 
     @examples(30)
     @given(X=tables(most_rows=20, most_columns=6), seed=seeds, data=st.data())
-    def test_weights_are_copies_and_batches_are_one_fit(self, X, seed, data):
+    def test_weights_equal_copies_and_batches_agree_with_one_fit(self, X, seed, data):
         y = np.random.default_rng(seed).integers(0, 3, len(X))
         assume(len(np.unique(y)) > 1)
         counts = data.draw(st.lists(st.integers(1, 3), min_size=len(X), max_size=len(X)))
@@ -857,7 +859,7 @@ class TestParquet:
         targets=st.sampled_from(["y", ["y"], ["y", "z"]]),
         dtype=st.sampled_from(["float32", "float64"]),
     )
-    def test_blocks_are_the_table(
+    def test_blocks_contain_the_table(
         self, tmp_path_factory, n_rows, n_columns, rows_per_block, weighted, targets, dtype
     ):
         path = tmp_path_factory.mktemp("blocks") / "table.parquet"
@@ -884,9 +886,12 @@ class TestParquet:
 
     @examples(40)
     @given(rows_per_block=odd_numbers)
-    def test_odd_blocks(self, rows_per_block):
+    def test_odd_blocks(self, tmp_path_factory, rows_per_block):
+        path = tmp_path_factory.getbasetemp() / "table.parquet"
+        if not path.exists():
+            pd.DataFrame({"a": [1.0], "y": [1.0]}).to_parquet(path)
         try:
-            blocks = ParquetBlocks("table.parquet", "y", rows_per_block=rows_per_block)
+            blocks = ParquetBlocks(path, "y", rows_per_block=rows_per_block)
         except (ValueError, TypeError) as refusal:
             check_refusal(refusal, "rows_per_block")
             return
@@ -894,7 +899,7 @@ class TestParquet:
 
 
 class TestCommandLine:
-    """Words that make no sense are told in a line or two, and nothing is run."""
+    """Invalid arguments are reported in a line or two, and nothing runs."""
 
     @examples(60)
     @given(
@@ -917,7 +922,7 @@ class TestCommandLine:
         ),
         words=st.lists(st.text(min_size=1, max_size=5) | st.integers().map(str), max_size=4),
     )
-    def test_nonsense(self, command, options, words):
+    def test_invalid_arguments(self, command, options, words):
         from quadfeat.apps.cli import app
         from quadfeat.apps.reporting.errors import CommandError
 
@@ -929,7 +934,7 @@ class TestCommandLine:
         assert isinstance(result.exception, (SystemExit, CommandError))
 
 
-def test_show_config_says_what_is_in_use(capsys):
+def test_show_config_reports_the_settings_in_use(capsys):
     quadfeat.show_config()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"quadfeat   {quadfeat.__version__}"

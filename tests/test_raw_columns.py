@@ -1,4 +1,4 @@
-"""Warnings about columns whose units let one of them dominate the distances of rows."""
+"""Test warnings about columns that dominate the distances between rows because of their units."""
 
 import os
 import warnings
@@ -20,7 +20,7 @@ from quadfeat.maps.dominance import dominance
 
 DATA = Path(os.environ.get("QUADFEAT_DATA", ""))
 needs_data = pytest.mark.skipif(
-    "QUADFEAT_DATA" not in os.environ, reason="needs the folder of tables QUADFEAT_DATA"
+    "QUADFEAT_DATA" not in os.environ, reason="needs QUADFEAT_DATA, a folder of datasets"
 )
 
 
@@ -31,7 +31,7 @@ def synchronous():
 
 
 def raw(n_rows=300, factor=1e3):
-    """Return a table of four columns, the third of which has large numbers, and targets."""
+    """Return a table of four columns, with large values in the third, and targets."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, 4)) * [1.0, 2.0, factor, 0.5] + 3.0
     return X, X[:, 0] + 0.1 * rng.standard_normal(n_rows)
@@ -47,23 +47,23 @@ def ridge(kernel="gaussian", **options):
 
 
 def said(function):
-    """Return the only warning of a function."""
+    """Return the text of the single warning of a function."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         function()
     assert len(caught) == 1, [str(one.message) for one in caught]
     assert caught[0].category is UserWarning
-    assert caught[0].filename == __file__  # points to the user's line
+    assert caught[0].filename == __file__  # the warning points to the user's line
     return str(caught[0].message)
 
 
 class TestWarning:
-    def test_names_the_index_the_share_and_the_ways_out(self):
+    def test_names_the_index_the_share_and_the_fixes(self):
         message = said(lambda: features().fit(raw()[0]))
         assert "column 2 makes up over 99.95% of the squared distances" in message
-        assert "3 of the 3 other columns hardly count" in message
-        assert "Gaussian has one gamma for all of them" in message
-        for way_out in ("StandardScaler", "a gamma for each column", "kernel='auto'"):
+        assert "3 of the 3 other columns have almost no effect" in message
+        assert "Gaussian has one gamma for all columns" in message
+        for way_out in ("StandardScaler", "one gamma per column", "kernel='auto'"):
             assert way_out in message
 
     def test_states_the_share(self):
@@ -90,7 +90,7 @@ class TestWarning:
         X[::3] = 0.0
         whole, stored = dominance(X), dominance(sparse.csr_matrix(X))
         assert whole.share == pytest.approx(stored.share, rel=1e-12)
-        assert whole.n_drowned == stored.n_drowned == 3
+        assert whole.n_negligible == stored.n_negligible == 3
 
     def test_names_of_data_frames(self):
         X, y = raw()
@@ -156,18 +156,20 @@ class TestWarning:
     def test_as_an_error_leaves_the_object_unfitted(self):
         X, _ = raw()
         map_ = features()
-        with pytest.raises(UserWarning, match="column 2 makes up"):  # pytest makes it an error
+        with pytest.raises(
+            UserWarning, match="column 2 makes up"
+        ):  # pytest turns warnings into errors
             map_.fit(X)
         assert not hasattr(map_, "map_")
 
     def test_some_columns_may_dominate_together(self):
-        """As in covtype, where two distances in meters stand beside 44 indicators."""
+        """Test a case like covtype, which has two distances in meters and 44 indicators."""
         rng = np.random.default_rng(0)
         X = np.hstack([rng.normal(size=(500, 2)) * [1500.0, 1300.0], rng.random((500, 9)) < 0.3])
         assert "column 0 makes up" in said(lambda: features().fit(X))
         found = dominance(X)
         assert 0.5 < found.share < 0.7
-        assert (found.n_drowned, found.n_others) == (9, 10)
+        assert (found.n_negligible, found.n_others) == (9, 10)
 
 
 class TestCriterion:
@@ -181,16 +183,16 @@ class TestCriterion:
                 assert here is there is None
             else:
                 assert here.share == pytest.approx(there.share, rel=1e-12)
-                assert (here.column, here.n_drowned) == (there.column, there.n_drowned)
+                assert (here.column, here.n_negligible) == (there.column, there.n_negligible)
 
     def test_shifts_change_nothing(self):
         X, _ = raw()
         shift = np.array([1e6, -1e5, 1e4, 0.0])
         here, there = dominance(X), dominance(X + shift)
         assert here.share == pytest.approx(there.share, rel=1e-9)
-        assert (here.column, here.n_drowned) == (there.column, there.n_drowned)
+        assert (here.column, here.n_negligible) == (there.column, there.n_negligible)
         balanced, _ = raw(factor=1.0)
-        assert dominance(balanced + shift) is None  # means are no distances
+        assert dominance(balanced + shift) is None  # means do not affect distances
 
     def test_order_of_columns(self):
         X, _ = raw()
@@ -223,7 +225,7 @@ class TestCriterion:
         assert "column 1 makes up" in said(lambda: features().fit(X, sample_weight=weights))
 
     def test_threshold_for_two_columns(self):
-        """The second column drowns below a standard deviation of about 1/11 if it is uniform."""
+        """A second column is negligible if its scale is below about 1/11 of the first."""
         u = np.linspace(-1.0, 1.0, 1001)
         X = np.column_stack([u, np.roll(u, 333)])
         assert dominance(X * [10.0, 1.0]) is None
@@ -238,21 +240,21 @@ class TestCriterion:
         tiny = np.array([[5e-324, 0.0], [0.0, 5e-324], [0.0, 0.0]])
         assert dominance(np.tile(tiny, (7, 1))) is None
 
-    def test_few_rows_do_not_tell(self):
+    def test_few_rows_do_not_warn(self):
         X, _ = raw()
         assert dominance(X[:19]) is None
         assert dominance(X[:20]).column == 2
 
 
 class TestSilence:
-    """Pytest turns warnings into errors, so that a fit is enough."""
+    """Fit without a warning. Pytest turns warnings into errors, so a fit is enough."""
 
     @pytest.mark.parametrize(
         "kernel",
         [
             Gaussian(gamma=[1.0, 0.25, 1e-6, 4.0]),
             Matern(length_scale=[1.0, 2.0, 1e3, 0.5]),
-            Gaussian(gamma=[1.0, 1.0, 1.0, 1.0]),  # a scale for each, whatever they are
+            Gaussian(gamma=[1.0, 1.0, 1.0, 1.0]),  # a scale for each column, even if they are equal
             Metric("gaussian", np.eye(4)),
             Metric(Gaussian(0.5), [[1.0, 0.5, 1e-3, 2.0]]),
         ],
@@ -300,7 +302,7 @@ class TestSilence:
         features().fit(X.toarray())
         numbers = rng.standard_normal((2000, 1))
         features().fit(np.hstack([numbers, X.toarray()]))
-        # One common category, and others that are very rare.
+        # One common category and several very rare ones.
         X = np.zeros((2000, 30))
         X[::2, 0] = 1.0
         X[np.arange(29) * 7, np.arange(1, 30)] = 1.0

@@ -1,4 +1,4 @@
-"""The plain arithmetic against what defines it."""
+"""Compare the NumPy implementation with the definitions."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def test_butterfly_has_d_minus_1_angles_in_log2_d_stages(d):
     assert len(stages) == int(np.ceil(np.log2(d)))
 
 
-def test_butterfly_of_four_is_the_papers():
+def test_butterfly_of_size_four_agrees_with_the_paper():
     c, s = np.cos([0.3, 1.1, 2.0]), np.sin([0.3, 1.1, 2.0])  # theta_1, theta_3, theta_2
     expected = np.array(
         [

@@ -1,4 +1,4 @@
-"""Classes of users in files: registered on both sides, checked, migrated, or refused by name."""
+"""Test user-defined classes in files: registered, checked, migrated, or rejected by name."""
 
 import os
 import subprocess
@@ -135,7 +135,7 @@ else:
 """
 
 
-def test_parts_of_users_load_where_they_are_registered(tmp_path):
+def test_user_defined_parts_load_where_they_are_registered(tmp_path):
     (tmp_path / "own.py").write_text(textwrap.dedent(OWN))
 
     def run(step):
@@ -153,16 +153,16 @@ def test_parts_of_users_load_where_they_are_registered(tmp_path):
     for step in ("save", "register"):
         done = run(step)
         assert done.returncode == 0, done.stderr
-    # The folder of the class is on the path, and yet nothing is imported by name.
+    # The class could be imported from the path, but loading never imports by name.
     reason = run("load").stderr.splitlines()[-1]
     assert reason.startswith("ValueError: path=")
-    assert "no class 'Bell' is registered here" in reason
+    assert "no class 'Bell' is registered" in reason
     assert "register it with quadfeat.io.register before you load" in reason
 
 
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch):
-    """Forget what a test has registered."""
+    """Undo the registrations of a test."""
     for name in ("_BY_NAME", "_BY_CLASS"):
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 
@@ -192,7 +192,7 @@ class Record:
 
 
 class Thing:
-    """Built without a call of __init__."""
+    """Built without calling ``__init__``."""
 
     saved_attributes = ("record", "answer")
     unsaved_attributes = ("cache",)
@@ -220,7 +220,7 @@ class TestWhatIsSaved:
         assert loaded.record.total == 12
         assert_array_equal(loaded.record.numbers, np.arange(4.0))
 
-    def test_attributes_that_are_not_listed(self, tmp_path):
+    def test_unlisted_attributes_are_rejected(self, tmp_path):
         thing = registered_thing(tmp_path)
         thing.answer, thing.other = 42, 43
         with pytest.raises(ValueError, match=r"^Thing\.other cannot be saved.*unsaved_attributes"):
@@ -242,7 +242,7 @@ class TestWhatIsSaved:
         assert loaded.power == 3
         assert_array_equal(loaded.mean_, own.mean_)
 
-    def test_own_models(self, tmp_path):
+    def test_user_defined_models(self, tmp_path):
         class Own(QuadratureFeatures):
             pass
 
@@ -253,9 +253,9 @@ class TestWhatIsSaved:
         assert type(round_trip(features, tmp_path)) is Own
         assert_array_equal(round_trip(features, tmp_path).transform(X), features.transform(X))
 
-    def test_parts_are_no_models(self, tmp_path):
+    def test_parts_cannot_be_saved_as_models(self, tmp_path):
         register(Pair)
-        with pytest.raises(TypeError, match="is not valid: give a QuadratureFeatures"):
+        with pytest.raises(TypeError, match="is not valid: pass a QuadratureFeatures"):
             save(Pair(1.0, 2.0), tmp_path / "model")
 
 
@@ -274,12 +274,12 @@ class TestChecks:
             record["pair"]["attributes"] = {"low": 3.0, "high": 2}
 
         _, refusal = load_or_refusal(with_tree(content, change), tmp_path)
-        assert "it is not as quadfeat writes it (low=3.0 is above high=2)" in refusal
+        assert "its content is not valid (low=3.0 is above high=2)" in refusal
 
     @pytest.mark.parametrize(
         "attributes", [{}, {"low": 1.0}, {"low": 1.0, "high": 2.0, "check_consistency": None}]
     )
-    def test_fields_are_those_of_the_class(self, tmp_path, attributes):
+    def test_fields_must_match_the_class(self, tmp_path, attributes):
         save(registered_thing(tmp_path), tmp_path / "model")
         content = (tmp_path / "model").read_bytes()
 
@@ -289,7 +289,7 @@ class TestChecks:
         _, refusal = load_or_refusal(with_tree(content, change), tmp_path)
         assert "Pair has the fields" in refusal
 
-    def test_of_parts_of_a_map(self, tmp_path):
+    def test_parts_of_a_map_are_checked(self, tmp_path):
         @register
         class Careful(MonteCarlo):
             def check_consistency(self):
@@ -313,7 +313,7 @@ class TestChecks:
         assert b"somewhere" not in content
         assert load(tmp_path / "model").folder is None
         changed = with_tree(content, lambda tree: tree["attributes"].update(folder="/etc"))
-        assert "folder names a path" in load_or_refusal(changed, tmp_path)[1]
+        assert "folder contains a path" in load_or_refusal(changed, tmp_path)[1]
 
 
 def of_format(content, number):
@@ -354,7 +354,7 @@ class TestMigrations:
         assert loaded == Rectangle(3, 3, number)
 
     def test_of_estimators_before_they_are_built(self, tmp_path):
-        # As a model does that puts two learned attributes into one record.
+        # Test a model that now keeps two learned attributes in one record.
         @register(model=True)
         class Own(BaseEstimator):
             saved_attributes = ("low_", "high_")
@@ -382,43 +382,45 @@ class TestMigrations:
         loaded, _ = load_or_refusal(of_format(content, 1), tmp_path)
         assert loaded.pair_ == Pair(1.0, 2.0)
         assert loaded.found_ == 1
-        # Pickles go through the same hook.
+        # Pickles use the same hook.
         unpickled = Newer()
         unpickled.__setstate__({"low_": 1.0, "high_": 2.0, FORMAT_KEY: FORMAT})
         assert unpickled.pair_ == Pair(1.0, 2.0)
         assert unpickled.found_ == FORMAT
-        # What a migration makes is checked like all else.
+        # The result of a migration is checked too.
         broken = with_tree(content, lambda tree: tree["attributes"].update(low_=9.0))
         assert "low=9.0 is above high=2.0" in load_or_refusal(broken, tmp_path)[1]
 
 
 class TestRegistering:
-    def test_says_how_where_it_was_forgotten(self, tmp_path):
+    def test_the_error_shows_how_to_register(self, tmp_path):
         features = QuadratureFeatures(NewKernel(1.0))
-        with pytest.raises(ValueError, match=r"quadfeat\.io\.register\(NewKernel\) here and, bef"):
+        with pytest.raises(
+            ValueError, match=r"quadfeat\.io\.register\(NewKernel\) here, and again bef"
+        ):
             save(features, tmp_path / "model")
         register(NewKernel)
         assert type(round_trip(features, tmp_path).kernel) is NewKernel
 
-    def test_functions_are_refused_all_the_same(self, tmp_path):
-        with pytest.raises(ValueError, match="and no code"):
+    def test_functions_are_still_rejected(self, tmp_path):
+        with pytest.raises(ValueError, match="but no code"):
             save(QuadratureRidge("gaussian", alpha=1.0, alphas=[lambda: 1]), tmp_path / "model")
 
-    def test_two_classes_of_one_name(self):
+    def test_two_classes_with_the_same_name(self):
         class Gaussian(NewKernel):
             pass
 
         with pytest.raises(
-            ValueError, match=r"'Gaussian' is taken by quadfeat\.kernels\.stationary\.Gaussian"
+            ValueError, match=r"'Gaussian' is the name of quadfeat\.kernels\.stationary\.Gaussian"
         ):
             register(Gaussian)
-        with pytest.raises(ValueError, match="'Laplacian' is taken by"):
+        with pytest.raises(ValueError, match="'Laplacian' is the name of"):
             register(Gaussian, name="mine", former_names=["Laplacian"])
         assert registry.registration_of(Gaussian) is None
         register(Gaussian, name="mine.Gaussian")
         assert registry.registered_as("mine.Gaussian").kind is Gaussian
 
-    def test_a_class_that_is_made_again_replaces_the_first(self, tmp_path):
+    def test_a_redefined_class_replaces_the_first(self, tmp_path):
         def run_cell():
             @register
             class Cell(Gaussian):
@@ -432,35 +434,35 @@ class TestRegistering:
 
     @pytest.mark.parametrize("name", ["tuple", "array", "Generator"])
     def test_names_of_plain_values(self, name):
-        with pytest.raises(ValueError, match="files write values of this type themselves"):
+        with pytest.raises(ValueError, match="the name of a built-in type"):
             register(NewKernel, name=name)
 
     def test_all_plain_values_are_reserved(self):
         assert set(Decoder(lambda name: name, FORMAT)._makers) == registry.PLAIN_TYPES
 
     @pytest.mark.parametrize("kind", [object(), "Gaussian", lambda: 1])
-    def test_what_is_no_class(self, kind):
-        with pytest.raises(TypeError, match="is not valid: give a class"):
+    def test_objects_that_are_not_classes(self, kind):
+        with pytest.raises(TypeError, match="is not valid: pass a class"):
             register(kind)
 
     @pytest.mark.parametrize("name", ["", 3])
-    def test_what_is_no_name(self, name):
-        with pytest.raises(TypeError, match="give a string"):
+    def test_invalid_names(self, name):
+        with pytest.raises(TypeError, match="pass a string"):
             register(NewKernel, name=name)
 
-    def test_classes_that_do_not_say_what_they_are(self):
+    def test_classes_without_declared_attributes(self):
         class Silent:
             pass
 
         class Listed:
             saved_attributes = "one"
 
-        with pytest.raises(TypeError, match="Silent does not say what is to be saved"):
+        with pytest.raises(TypeError, match="Silent does not declare the attributes to save"):
             register(Silent)
-        with pytest.raises(TypeError, match="saved_attributes of Listed is 'one': give a tuple"):
+        with pytest.raises(TypeError, match=r"Listed\.saved_attributes is 'one': pass a tuple"):
             register(Listed)
 
 
-def test_former_names_in_one_string_are_not_taken_for_letters():
+def test_former_names_given_as_one_string_are_rejected():
     with pytest.raises(TypeError, match="former_names='Older' is not valid"):
         register(type("Newer", (Gaussian,), {}), former_names="Older")

@@ -1,8 +1,10 @@
-"""The parts of reports: whatever data holds is text on a page, never HTML."""
+"""Test the parts of reports: data appears on a page as text, never as HTML."""
 
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,11 +15,16 @@ pytest.importorskip("typer", reason="needs quadfeat[study]")
 from matplotlib.figure import Figure
 
 from browser import pages
-from quadfeat.apps.reporting import page
+from quadfeat.apps.reporting import colors, page, terminal
 from quadfeat.apps.reporting.drawing import Picture
+from quadfeat.apps.reporting.errors import CommandError, check_names
 from quadfeat.apps.study import report
 from quadfeat.apps.study.experiments import Cell
+from quadfeat.apps.study.findings import Findings
 from quadfeat.apps.study.runner import Outcome
+
+TEMPLATES = Path(page.__file__).parent / "templates"
+VARIABLE = re.compile(r"--(\w+): (#\w{6})")
 
 HOSTILE = [
     "<script>document.title = 'owned'</script>",
@@ -55,7 +62,7 @@ def hostile_page():
     picture = Picture("walltime", HOSTILE[1], HOSTILE[2], draw, rows)
     cell = Cell(HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[3], 1)
     outcomes = [Outcome(cell, failed=HOSTILE[4]), Outcome(cell, skipped=HOSTILE[0])]
-    return report.build(outcomes, [picture], ABOUT)
+    return report.build(Findings(outcomes, times=rows), [picture], ABOUT)
 
 
 class TestTable:
@@ -64,12 +71,61 @@ class TestTable:
         rows = page.table(frame, {"a": ".1f"}).rows
         assert [cell.text for cell in rows[0]] == ["0.3", "1000000", "x"]
         assert [cell.number for cell in rows[0]] == [repr(1 / 3), "1000000", None]
-        assert [cell.text for cell in rows[1]] == ["", "2", "True"]
+        assert [cell.text for cell in rows[1]] == [page.MISSING, "2", "True"]
         assert rows[1][0].number == "nan"
 
     def test_a_numpy_scalar_is_a_number_for_the_browser(self):
         frame = pd.DataFrame({"a": np.array([np.float64(0.5), np.float32(2)], dtype=object)})
         assert [row[0].number for row in page.table(frame).rows] == ["0.5", "2.0"]
+
+    def test_columns_of_numbers_are_marked(self):
+        frame = pd.DataFrame({"a": [0.5, np.nan], "n": pd.array([1, None], dtype="Int64")})
+        shown = page.table(frame.assign(name=["x", 2]))
+        assert shown.numeric == [True, True, False]
+        assert [cell.text for cell in shown.rows[1]] == [page.MISSING, page.MISSING, "2"]
+
+    def test_numbers_have_the_same_number_of_digits(self):
+        frame = pd.DataFrame({"a": [0.2, 0.0465, 100.0, 1 / 3]})
+        texts = [row[0].text for row in page.table(frame).rows]
+        assert texts == ["0.200", "0.0465", "100", "0.333"]
+
+    def test_a_name_with_an_explanation(self):
+        name = page.Term("Method", "What it does.", "method")
+        (cell,) = page.table(pd.DataFrame({"method": [name]})).rows[0]
+        assert (cell.text, cell.term) == ("Method", name)
+
+    def test_in_a_terminal_heads_align_with_their_numbers(self, capsys):
+        frame = pd.DataFrame({"name": ["a", "b"], "number": [1.0, np.nan]})
+        terminal.print_table("", frame, {"number": ".2f"}, terminal.Console(width=40))
+        head, _, first, second = (line.rstrip() for line in capsys.readouterr().out.splitlines())
+        assert len(head) == len(first) == len(second)
+        assert first.endswith("1.00")
+        assert second.endswith("-")
+
+
+class TestColors:
+    def test_text_can_be_read(self):
+        for theme in ("light", "dark"):
+            assert colors.contrast(colors.INK[theme], colors.PAGE.on(theme)) >= 7
+
+    def test_the_page_has_readable_colors_in_both_schemes(self):
+        css = (TEMPLATES / "page.css").read_text()
+        schemes = [dict(VARIABLE.findall(block)) for block in css.split(":root")[1:]]
+        assert len(schemes) == 2
+        for scheme, name in zip(schemes, ("light", "dark"), strict=True):
+            assert scheme["paper"] == colors.PAGE.on(name)
+            assert scheme["ink"] == colors.INK[name]
+            for text in ("ink", "quiet", "accent"):
+                for behind in ("paper", "soft"):
+                    assert colors.contrast(scheme[text], scheme[behind]) >= 4.5
+
+
+class TestNames:
+    def test_aliases_are_accepted_but_not_listed(self):
+        known, aliases = ["orf", "rff"], {"G": "rff"}
+        assert check_names(["g", "RFF", "orf"], known, "method", aliases) == ["rff", "orf"]
+        with pytest.raises(CommandError, match=r"Choose from orf, rff\.$"):
+            check_names(["x"], known, "method", aliases)
 
 
 class TestPage:
@@ -100,7 +156,8 @@ class TestPage:
         )
         assert done.returncode == 0, done.stderr
         seen = Seen((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
-        assert seen.tags.count("script") == seen.tags.count("img") == 1
+        assert seen.tags.count("script") == 1
+        assert seen.tags.count("img") == 2  # the figures
         assert not {"svg", "onerror", "onload"} & {*seen.tags, *seen.attributes}
         for name in table.columns:
             assert name in "\n".join(seen.words)
@@ -118,6 +175,20 @@ class TestPage:
 
         with pytest.raises(UndefinedError):
             page.render("quadfeat.apps.study", about={})
+
+    def test_a_figure_has_a_layout_for_phones(self):
+        frame = pd.DataFrame({"a": [1.0]})
+
+        def narrow(table, theme):
+            return Figure(figsize=(2, 3))
+
+        picture = Picture("a", "", "caption", draw, frame, narrow=narrow, alt="what it shows")
+        assert picture.figure("light").get_figwidth() == 4
+        assert picture.figure("light", "narrow").get_figwidth() == 2
+        assert picture.alternative == "what it shows"
+        scaled = Picture("a", "", "caption", draw, frame)
+        assert scaled.figure("light", "narrow").get_figwidth() == 4
+        assert scaled.alternative == "caption"
 
     def test_the_same_figure_gives_the_same_bytes(self):
         frame = pd.DataFrame({"a": [1.0]})

@@ -1,4 +1,4 @@
-"""Weights fitted to the data: non-negative, better on other rows, or not kept."""
+"""Test weights fitted to the data: non-negative, and kept only if they are better on new rows."""
 
 import re
 
@@ -32,7 +32,7 @@ def test_weights_stay_non_negative_and_errors_fall(rule, kernel, n_components):
         assert result.nodes is nodes
 
 
-def test_the_whole_data_gains():
+def test_errors_fall_on_the_whole_table():
     plain, fitted = (
         QuadratureFeatures(
             Gaussian(0.25), rule="rff", n_components=64, reweight=wanted, random_state=0
@@ -40,14 +40,14 @@ def test_the_whole_data_gains():
         for wanted in (False, True)
     )
     assert fitted.kernel_error(IRIS).value < 0.7 * plain.kernel_error(IRIS).value
-    said = re.search(r"was (\S+) with them and (\S+) without", fitted.why_)
+    said = re.search(r"is (\S+) with them and (\S+) without", fitted.why_)
     assert float(said[1]) < float(said[2])
-    assert "were kept" in fitted.why_
+    assert "the data are used" in fitted.why_
 
 
 @pytest.mark.parametrize("strength", [1e-4, 1e-1])
 @pytest.mark.parametrize("n_nodes", [40, 300])
-def test_weights_are_those_of_non_negative_least_squares(n_nodes, strength):
+def test_weights_agree_with_non_negative_least_squares(n_nodes, strength):
     kernel, rng = Gaussian(0.25), np.random.default_rng(0)
     nodes = MonteCarlo().draw(4, 2 * n_nodes, kernel, rng)
     pairs = _sample(nodes, kernel, IRIS, len(IRIS), 2000, rng)
@@ -65,12 +65,12 @@ def test_the_scale_of_the_data_does_not_matter(scale):
     features = QuadratureFeatures(
         ArcCosine(1), n_components=20, rule="rff", reweight=True, random_state=0
     ).fit(IRIS * scale)
-    assert "were kept" in features.why_
+    assert "the data are used" in features.why_
     assert features.kernel_error(IRIS * scale).value < 0.05
 
 
-def test_what_is_fitted_is_all_there_is():
-    # With a signed origin approximate_kernel added a constant that the weights did not know of.
+def test_the_fitted_weights_include_the_origin():
+    # With a signed origin, approximate_kernel used to add a constant that the fit ignored.
     rule = SphericalRadial(origin="signed")
     features = QuadratureFeatures(
         Gaussian(0.25), rule=rule, n_components=30, reweight=True, random_state=0
@@ -103,5 +103,7 @@ def test_reproducible():
 def test_too_few_rows_and_too_many_nodes():
     with pytest.raises(ValueError, match=r"X has 5 sample\(s\).* use reweight=False"):
         QuadratureFeatures(reweight=True).fit(IRIS[:5])
-    with pytest.raises(ValueError, match="the map has 3000 nodes: reweight=True is for 2048"):
+    with pytest.raises(
+        ValueError, match="the map has 3000 nodes, but reweight=True supports at most 2048"
+    ):
         QuadratureFeatures(reweight=True, rule="rff", n_components=6000).fit(IRIS)

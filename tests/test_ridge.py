@@ -1,4 +1,4 @@
-"""Ridge models against those of scikit-learn on the same features, and exact processes."""
+"""Compare ridge models with scikit-learn on the same features and with exact Gaussian processes."""
 
 import copy
 import os
@@ -72,7 +72,7 @@ def classifier(**parameters):
 
 
 def missing(model, method, reason):
-    """Assert that a model has no such method, and that the error says why."""
+    """Check that a model does not have a method, and that the error gives the reason."""
     assert not hasattr(model, method)
     with pytest.raises(AttributeError, match=f"has no attribute '{method}'") as raised:
         getattr(model, method)
@@ -80,14 +80,14 @@ def missing(model, method, reason):
 
 
 def uneven(n_rows, n_batches, seed=0):
-    """Return the rows of batches of very different size, in random order."""
+    """Return row indices of batches of very different sizes, in random order."""
     rng = np.random.default_rng(seed)
     sizes = 1 + rng.multinomial(n_rows - n_batches, rng.dirichlet(np.full(n_batches, 0.3)))
     return np.split(rng.permutation(n_rows), np.cumsum(sizes)[:-1])
 
 
 def blocks(*columns, size=400):
-    """Return an iterable that begins anew: blocks of these tables."""
+    """Return blocks of these tables as an iterable that can be read several times."""
     return [
         tuple(column[start : start + size] for column in columns)
         for start in range(0, columns[0].shape[0], size)
@@ -98,10 +98,10 @@ class TestCoefficients:
     @pytest.mark.parametrize("intercept", [True, False])
     @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
     @pytest.mark.parametrize("targets", [y, y[:, None], Y], ids=["1d", "column", "several"])
-    def test_those_of_ridge_regression(self, intercept, weights, targets):
+    def test_coefficients_agree_with_ridge(self, intercept, weights, targets):
         model = ridge(alpha=0.3, fit_intercept=intercept).fit(X, targets, sample_weight=weights)
         expected = Ridge(alpha=0.3, fit_intercept=intercept).fit(Z, targets, sample_weight=weights)
-        # Of one column the versions of scikit-learn do not agree about the shape.
+        # Versions of scikit-learn disagree about the shape for a single column.
         shape = (80,) if targets.ndim == 1 else (targets.shape[1], 80)
         assert model.coef_.shape == shape
         assert_allclose(model.coef_, expected.coef_.reshape(shape), rtol=1e-6, atol=1e-7)
@@ -127,11 +127,13 @@ class TestCoefficients:
             (LABELS * 2.0 - 7, {-7.0: 2.0}),
         ],
     )
-    def test_those_of_the_ridge_classifier(self, intercept, weights, labels, class_weight):
+    def test_coefficients_agree_with_ridge_classifier(
+        self, intercept, weights, labels, class_weight
+    ):
         model = classifier(alpha=0.3, fit_intercept=intercept, class_weight=class_weight)
         model.fit(X, labels, sample_weight=weights)
         expected = RidgeClassifier(alpha=0.3, fit_intercept=intercept)
-        # scikit-learn balances by numbers of rows, whatever their weights: give it ours.
+        # scikit-learn balances by row counts and ignores weights, so pass it our class weights.
         if class_weight == "balanced":
             classes, which = np.unique(labels, return_inverse=True)
             amounts = np.bincount(which, weights)
@@ -160,7 +162,7 @@ class TestCoefficients:
         assert_allclose(model.coef_, expected.coef_, rtol=1e-8, atol=1e-9)
 
     @pytest.mark.parametrize("gram_dtype", ["float32", "float64"])
-    def test_weights_are_as_good_as_copies(self, gram_dtype):
+    def test_integer_weights_equal_copies(self, gram_dtype):
         counts = np.random.default_rng(1).integers(0, 3, 600)
         copies = np.repeat(np.arange(600), counts)
         parameters = {"n_components": 60, "random_state": 0, "gram_dtype": gram_dtype, "alpha": 1.0}
@@ -174,7 +176,7 @@ class TestCoefficients:
         copied = clone(model).fit(X[copies], LABELS[copies]).predict_proba(X)
         assert_allclose(weighted, copied, atol=scale * 100)
 
-    def test_a_target_of_weight_0_may_be_anything(self):
+    def test_targets_of_weight_0_are_ignored(self):
         weights = np.append(np.ones(1500), 0.0)
         strange = np.append(y, -1e16)
         rows = np.vstack([X, X[:1]])
@@ -200,7 +202,7 @@ class TestCoefficients:
 
 
 class TestAlpha:
-    def test_the_best_is_found_as_scikit_learn_does(self):
+    def test_the_best_alpha_agrees_with_scikit_learn(self):
         alphas = np.geomspace(1e-3, 1e3, 13)
         expected = RidgeCV(alphas).fit(Z, Y)
         model = ridge(alpha="loo", alphas=alphas).fit(X, Y)
@@ -216,13 +218,13 @@ class TestAlpha:
         assert model.alpha_ == expected.alpha_
         assert model.path_.loo.min() == pytest.approx(-expected.best_score_, rel=1e-7)
 
-    def test_an_array_is_a_path_and_a_number_is_none(self):
+    def test_an_array_has_a_path_and_a_number_has_none(self):
         assert ridge(alpha=[3.0, 0.1]).fit(X, y).path_.alphas.tolist() == [0.1, 3.0]
         assert ridge(alpha=3.0).fit(X, y).path_ is None
         assert ridge(alpha=3.0).fit(X, y).alpha_ == 3.0
 
     @pytest.mark.parametrize("alpha", ["gcv", "evidence", "loo"])
-    def test_every_criterion_finds_what_is_near_the_best_on_other_rows(self, alpha):
+    def test_every_criterion_is_near_the_best_alpha_for_new_rows(self, alpha):
         rng = np.random.default_rng(1)
         test = rng.standard_normal((1000, 4))
         truth = np.sin(2 * test[:, 0]) + test[:, 1] + 30.0
@@ -236,7 +238,7 @@ class TestAlpha:
         assert found < 1.3 * best
 
     @pytest.mark.parametrize("weights", [WEIGHTS, WEIGHTS / WEIGHTS.sum() * 3000])
-    def test_rows_of_weight_0_have_no_part_in_leaving_one_out(self, weights):
+    def test_leave_one_out_ignores_rows_of_weight_0(self, weights):
         present = weights > 0
         model = ridge(alpha="loo")
         alpha = model.fit(X[:100], y[:100], sample_weight=weights[:100]).alpha_
@@ -261,7 +263,7 @@ class TestBatches:
 
     @pytest.mark.parametrize("gram_dtype", ["float32", "float64"])
     @pytest.mark.parametrize("alpha", [1.0, 0.01])
-    def test_a_hundred_uneven_batches_in_any_order_are_one_fit(self, gram_dtype, alpha):
+    def test_uneven_batches_in_any_order_agree_with_one_fit(self, gram_dtype, alpha):
         model = ridge(gram_dtype=gram_dtype, alpha=alpha)
         for part in uneven(self.n_rows, 100):
             model.partial_fit(self.X[part], self.y[part], self.weights[part])
@@ -283,9 +285,9 @@ class TestBatches:
         assert model.temperature_ == pytest.approx(whole.temperature_, rel=1e-3)
         assert_array_equal(model.classes_, [0, 1, 2])
 
-    @pytest.mark.filterwarnings("ignore:alpha=.* is at the limit of products of features")
+    @pytest.mark.filterwarnings("ignore:alpha=.* is close to the rounding error")
     @pytest.mark.parametrize("gram_dtype", ["float32", "float64"])
-    def test_merging_models_is_one_fit(self, gram_dtype):
+    def test_merged_models_agree_with_one_fit(self, gram_dtype):
         model = ridge(gram_dtype=gram_dtype, alpha="evidence")
         whole = clone(model).set_params(features=FEATURES).fit(self.X, self.y, self.weights)
         parts = [
@@ -315,14 +317,14 @@ class TestBatches:
         assert_allclose(first.decision_function(self.X), whole.decision_function(self.X), atol=1e-7)
         assert first.temperature_ == pytest.approx(whole.temperature_, rel=1e-4)
 
-    def test_new_classes_are_welcome_later(self):
+    def test_new_classes_may_appear_later(self):
         order = np.argsort(self.labels, kind="stable")
         model = classifier()
         for part in np.array_split(order, 9):
             model.partial_fit(self.X[part], self.labels[part])
         whole = classifier().fit(self.X, self.labels)
         assert_allclose(model.decision_function(self.X), whole.decision_function(self.X), atol=1e-7)
-        # In one fit to a stream, too, whose first block has one class only.
+        # This also holds for a stream whose first block has a single class.
         stream = [(self.X[part], self.labels[part]) for part in np.array_split(order, 9)]
         for solver in ("normal", "cg"):
             model = classifier(solver=solver, tol=1e-10).fit(stream)
@@ -330,20 +332,20 @@ class TestBatches:
                 model.decision_function(self.X), whole.decision_function(self.X), atol=1e-6
             )
 
-    def test_one_class_is_not_enough_until_there_is_another(self):
+    def test_one_class_raises_until_there_is_another(self):
         model = classifier(alpha=1e-6).partial_fit(self.X[:9], np.zeros(9))
-        with pytest.raises(ValueError, match=r"y has one class only, .*0\.0"):
+        with pytest.raises(ValueError, match=r"y has only one class, .*0\.0"):
             model.predict(self.X[:2])
         model.partial_fit(self.X[9:20], np.ones(11))
         assert model.predict(self.X[:20]).tolist() == [0.0] * 9 + [1.0] * 11
-        with pytest.raises(ValueError, match="one class only"):
+        with pytest.raises(ValueError, match="only one class"):
             classifier().fit(self.X[:9], np.zeros(9))
 
     @pytest.mark.parametrize("n_rows", [30, 12_000], ids=["small batch", "large batch"])
-    def test_classes_that_were_not_declared(self, n_rows, monkeypatch):
+    def test_undeclared_classes_are_rejected(self, n_rows, monkeypatch):
         monkeypatch.setattr(summing, "ROWS_PER_BLOCK", (256, 1024))
         rows, labels = self.X[:n_rows], self.labels[:n_rows]
-        with pytest.raises(ValueError, match=r"y has the classes \[2\].*first partial_fit: \[0, 1"):
+        with pytest.raises(ValueError, match=r"y has the classes \[2\].*classes=\[0, 1"):
             classifier().partial_fit(rows, labels, classes=[0, 1])
         model = classifier().partial_fit(self.X[:9], np.arange(9) % 2, classes=[0, 1])
         before = model.decision_function(self.X[:9])
@@ -355,12 +357,12 @@ class TestBatches:
 
     def test_labels_of_two_kinds(self):
         model = classifier().partial_fit(X, LABELS)
-        with pytest.raises(ValueError, match=r"y has labels such as '[a-z]+', and had some such"):
+        with pytest.raises(ValueError, match=r"y has labels such as '[a-z]+', but earlier batches"):
             model.partial_fit(X, NAMES)
         with pytest.raises(ValueError, match="numbers or strings, not both"):
             model.merge(classifier().fit(X, NAMES))
 
-    def test_a_batch_that_fails_leaves_the_model_as_it_was(self, monkeypatch):
+    def test_a_failed_batch_does_not_change_the_model(self, monkeypatch):
         monkeypatch.setattr(summing, "ROWS_PER_BLOCK", (256, 1024))
         model = ridge().partial_fit(X, y)
         before = model.predict(X[:5])
@@ -390,7 +392,7 @@ class TestBatches:
 
     @given(st.lists(st.integers(1, 400), max_size=8), st.integers(0, 1000), st.booleans())
     @settings(max_examples=15, deadline=None)
-    def test_any_split_is_as_good_as_any_other(self, cuts, seed, intercept):
+    def test_any_split_gives_the_same_model(self, cuts, seed, intercept):
         order = np.random.default_rng(seed).permutation(400)
         model = ridge(fit_intercept=intercept)
         for part in np.split(order, np.unique(cuts)):
@@ -399,7 +401,7 @@ class TestBatches:
         whole = ridge(fit_intercept=intercept).fit(X[:400], Y[:400], WEIGHTS[:400] + 0.1)
         assert_allclose(model.predict(X), whole.predict(X), rtol=1e-6)
 
-    def test_a_map_that_does_not_depend_on_the_data_needs_not_be_given(self):
+    def test_merging_needs_no_given_map_if_it_does_not_depend_on_the_data(self):
         def model():
             return QuadratureRidge(
                 Gaussian(0.2),
@@ -421,18 +423,18 @@ class TestBatches:
             (
                 {"features": None, "kernel": "gaussian", "n_components": 80},
                 ValueError,
-                "maps of the two models are diff",
+                "two models have different maps",
             ),
             ({"solver": "cg"}, ValueError, "the other model was fitted with solver='cg'"),
         ],
     )
-    def test_what_does_not_merge(self, change, error, message):
+    def test_incompatible_models_do_not_merge(self, change, error, message):
         with pytest.raises(error, match=message):
             ridge().fit(X, y).merge(ridge(**change).fit(X, y))
 
-    def test_what_else_does_not_merge(self):
+    def test_other_cases_that_do_not_merge(self):
         model = ridge().fit(X, y)
-        with pytest.raises(TypeError, match="give a fitted QuadratureRidge"):
+        with pytest.raises(TypeError, match="pass a fitted QuadratureRidge"):
             model.merge(classifier().fit(X, LABELS))
         with pytest.raises(TypeError, match="other=None is not valid"):
             model.merge(None)
@@ -440,9 +442,9 @@ class TestBatches:
             model.merge(ridge())
         with pytest.raises(NotFittedError):
             ridge().merge(model)
-        with pytest.raises(ValueError, match="1 targets cannot be added to those of 80 and 3"):
+        with pytest.raises(ValueError, match="1 targets cannot be merged with one that has 80"):
             model.merge(ridge().fit(X, Y))
-        missing(ridge(alpha="loo").fit(X, y), "merge", "alpha='loo' .* use alpha='auto'")
+        missing(ridge(alpha="loo").fit(X, y), "merge", "alpha='loo' .* Use alpha='auto'")
         missing(ridge(solver="cg").fit(X, y), "merge", "solver='cg' .* use solver='normal'")
         with pytest.raises(ValueError, match=r"this model was fitted with solver='cg'"):
             ridge(solver="cg").fit(X, y).set_params(solver="auto").merge(model)
@@ -451,15 +453,15 @@ class TestBatches:
         with pytest.raises(ValueError, match="class_weight='balanced' needs"):
             classifier().fit(X, LABELS).merge(balanced)
 
-    def test_what_batches_cannot_do(self):
-        missing(ridge(alpha="loo"), "partial_fit", "alpha='loo' .* use alpha='auto'")
+    def test_methods_without_support_for_batches(self):
+        missing(ridge(alpha="loo"), "partial_fit", "alpha='loo' .* Use alpha='auto'")
         missing(ridge(solver="cg"), "partial_fit", "solver='cg' .* use solver='normal'")
         missing(classifier(class_weight="balanced"), "partial_fit", "class_weight='balanced' needs")
         with pytest.raises(ValueError, match="was fitted with solver='cg'"):
             ridge(solver="cg").fit(X, y).set_params(solver="normal").partial_fit(X, y)
         with pytest.raises(ValueError, match=r"y has shape \(1500, 3\), unlike earlier"):
             ridge().fit(X, y).partial_fit(X, Y)
-        with pytest.raises(ValueError, match="y has 2 columns, and had 3 before"):
+        with pytest.raises(ValueError, match="y has 2 columns, but earlier batches had 3"):
             ridge().fit(X, Y).partial_fit(X, Y[:, :2])
         with pytest.raises(ValueError, match="X has 3 features"):
             ridge().fit(X, Y).partial_fit(X[:, :3], Y)
@@ -469,7 +471,7 @@ NAMES_OF = np.array(["a", "bb", "ccc"])
 
 
 class OneShot:
-    """Blocks that can be had once."""
+    """Blocks that can be read only once."""
 
     def __init__(self, items):
         self.items = iter(items)
@@ -511,7 +513,7 @@ class TestInputs:
         single = ridge(gram_dtype=gram_dtype).fit(X.astype(np.float32), Y)
         double = ridge().fit(X, Y)
         prediction, deviation = single.predict(X.astype(np.float32), return_std=True)
-        # Targets have more digits than rows in float32.
+        # Targets have more digits than float32 rows.
         assert prediction.dtype == deviation.dtype == np.float64
         assert_allclose(prediction, double.predict(X), atol=1e-5 * np.abs(Y).max())
         assert_allclose(deviation, double.predict(X, return_std=True)[1], rtol=1e-3)
@@ -545,17 +547,17 @@ class TestInputs:
         stream = blocks(X, Y, WEIGHTS)
         for form in (stream, tuple(stream), OneShot(stream), (item for item in stream)):
             assert_allclose(ridge().fit(form).predict(X), expected, rtol=1e-7)
-        stream = [(X[:0], Y[:0], WEIGHTS[:0]), *stream]  # a file may have no rows
+        stream = [(X[:0], Y[:0], WEIGHTS[:0]), *stream]  # a file may be empty
         assert_allclose(ridge().fit(iter(stream)).predict(X), expected, rtol=1e-7)
 
-    def test_what_goes_over_rows_again_needs_them_again(self):
+    def test_second_passes_need_rows_that_can_be_read_again(self):
         model = ridge(alpha="loo")
         stream = blocks(X, y)
         alpha = model.fit(X, y).alpha_
         assert model.fit(stream).alpha_ == pytest.approx(alpha)
-        with pytest.raises(ValueError, match=r"alpha='loo' .* only once: use alpha='auto'"):
+        with pytest.raises(ValueError, match=r"alpha='loo' .* only once. Use alpha='auto'"):
             model.fit(OneShot(stream))
-        with pytest.raises(ValueError, match=r"solver='cg' .* only once: use solver='normal'"):
+        with pytest.raises(ValueError, match=r"solver='cg' .* only once. Use solver='normal'"):
             ridge(solver="cg").fit(OneShot(stream))
         with pytest.raises(ValueError, match="class_weight='balanced' needs"):
             classifier(class_weight="balanced").fit(blocks(X, LABELS))
@@ -565,11 +567,11 @@ class TestInputs:
         [
             ([], ValueError, "X yields no rows"),
             ([(X[:0], y[:0])], ValueError, "X yields no rows"),
-            ([X], TypeError, r"X yields array.*: an iterable has to yield tuples \(X, y\)"),
+            ([X], TypeError, r"X yields array.*: an iterable must yield tuples \(X, y\)"),
             ([(X,)], TypeError, "X yields"),
             ([(X, y), (X[:, :3], y)], ValueError, "X has 3 features"),
             ([(X, y), (X, Y)], ValueError, r"y has shape \(1500, 3\), unlike earlier"),
-            ([(X, Y), (X, Y[:, :2])], ValueError, "y has 2 columns, and had 3 before"),
+            ([(X, Y), (X, Y[:, :2])], ValueError, "y has 2 columns, but earlier batches had 3"),
             ([(X, y), (X, y[:9])], ValueError, "inconsistent numbers of samples"),
             ([(X, y), (np.full_like(X, np.nan), y)], ValueError, "NaN"),
             ([(X, y), (X, np.full_like(y, np.inf))], ValueError, "infinity"),
@@ -587,7 +589,7 @@ class TestInputs:
         with pytest.raises(error, match=message):
             model.fit(Again())
         assert_array_equal(model.predict(X[:3]), before)
-        with pytest.raises(ValueError, match="sample_weight cannot be given beside an iterable"):
+        with pytest.raises(ValueError, match="sample_weight cannot be passed with an iterable"):
             model.fit(Again(), sample_weight=WEIGHTS)
 
     def test_parquet(self, tmp_path):
@@ -615,18 +617,20 @@ class TestInputs:
         assert_array_equal(
             model.predict(rows), classifier().fit(rows[:500], NAMES[:500]).predict(rows)
         )
-        with pytest.raises(ValueError, match=r"has no column 'lable'. Did you mean 'label'\?"):
+        with pytest.raises(
+            ValueError, match=r"target='lable' is not a col.*Did you mean 'label'\?"
+        ):
             classifier().fit(ParquetBlocks(tmp_path, "lable"))
         by_default = next(iter(ParquetBlocks(tmp_path, "label", sample_weight="weight")))
         assert by_default[0].columns.tolist() == [*"abcd", "u", "v"]
 
-    def test_the_index_of_a_data_frame_is_no_column_of_a_parquet_file(self, tmp_path):
+    def test_parquet_files_ignore_the_index_of_a_data_frame(self, tmp_path):
         frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "label": [0.0, 1.0, 2.0]}, index=[5, 3, 9])
         frame.to_parquet(tmp_path / "rows.parquet")
         (block,) = ParquetBlocks(tmp_path, "label")
         assert list(block[0].columns) == ["a"]
 
-    # Older versions of scikit-learn take the names of such columns, which arrays then lack.
+    # Older versions of scikit-learn store the names of these columns, and arrays have none.
     @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
     def test_arrow_batches(self):
         batch = pa.RecordBatch.from_pydict({"a": X[:, 0], "b": X[:, 1]})
@@ -639,15 +643,15 @@ class TestInputs:
         ridge(verbose=True).fit(X, y)
         out, err = capfd.readouterr()
         assert out == ""
-        assert "100%, 1,500 rows" in err
+        assert "100%, 1,500 of 1,500 rows" in err
         ridge(verbose=True).fit(iter(blocks(X, y)))
         assert "1,500 rows" in capfd.readouterr().err
         model = ridge(verbose=True, solver="cg").fit(X, y)
-        assert f"step {model.n_iter_}: fitted values are right to" in capfd.readouterr().err
+        assert f"fit: step {model.n_iter_} of at most 500, relative error" in capfd.readouterr().err
         ridge().fit(X, y)
         assert capfd.readouterr() == ("", "")
 
-    def test_memory_is_not_that_of_the_features(self, monkeypatch):
+    def test_memory_is_much_smaller_than_the_features(self, monkeypatch):
         monkeypatch.setattr(summing, "BYTES_PER_BLOCK", 2**19)
         features = QuadratureFeatures(Gaussian(0.2), rule="rff", n_components=200, random_state=0)
         rows = np.random.default_rng(0).standard_normal((30_000, 4)).astype(np.float32)
@@ -664,7 +668,7 @@ class TestInputs:
                 peak = tracemalloc.get_traced_memory()[1]
             finally:
                 tracemalloc.stop()
-            assert peak < 30_000 * 200 * 4 / 2  # of the features in float32
+            assert peak < 30_000 * 200 * 4 / 2  # half of the features in float32
 
 
 class TestBehaviour:
@@ -680,7 +684,7 @@ class TestBehaviour:
                     assert restored.alpha_ == model.alpha_
                 model.partial_fit(X[700:], targets[700:])
                 for restored in (early, late):
-                    assert_array_equal(restored.predict(X), expected)  # it shares nothing
+                    assert_array_equal(restored.predict(X), expected)  # the copy shares no data
                     restored.partial_fit(X[700:], targets[700:])
                     assert_array_equal(restored.predict(X), model.predict(X))
         restored = pickle.loads(pickle.dumps(model))
@@ -692,26 +696,26 @@ class TestBehaviour:
         assert_array_equal(restored.predict(X), model.predict(X))
         assert restored.n_iter_ == model.n_iter_
 
-    def test_clones_have_parameters_and_nothing_else(self):
+    def test_clones_have_only_parameters(self):
         model = ridge(alpha=0.3, solver="normal").fit(X, y)
         other = clone(model)
         assert other.alpha == 0.3
         with pytest.raises(NotFittedError):
             other.predict(X)
-        # A clone of a map is not fitted, unless it is frozen.
+        # The clone of a map is unfitted, unless the map is frozen.
         assert not other.features.__sklearn_is_fitted__()
         frozen = ridge(features=FrozenEstimator(FEATURES))
         fitted = clone(frozen).fit(X[:50], y[:50])
         assert fitted.features_.fingerprint() == FEATURES.fingerprint()
 
-    def test_a_map_that_is_not_fitted_is_fitted_first(self):
+    def test_an_unfitted_map_is_fitted_first(self):
         features = QuadratureFeatures("matern52", n_components=33, random_state=0)
         model = ridge(features=features).fit(X, y)
         assert not features.__sklearn_is_fitted__()
         assert model.features_.fingerprint() == features.fit(X).fingerprint()
         assert model.coef_.shape == (33,)
 
-    def test_fit_forgets_what_was_before(self):
+    def test_fit_discards_the_previous_fit(self):
         model = ridge(alpha="gcv").fit(pd.DataFrame(X, columns=list("abcd")), Y)
         model.set_params(alpha=1.0).fit(X, y)
         assert model.path_ is None
@@ -722,7 +726,7 @@ class TestBehaviour:
         labels.partial_fit(X[:9], np.full(9, 5))
         assert_array_equal(labels.classes_, [0, 1, 2, 5])
 
-    def test_parameters_that_are_changed_act_from_the_next_fit_on(self):
+    def test_changed_parameters_take_effect_at_the_next_fit(self):
         model = ridge(alpha=1.0).fit(X, y)
         model.set_params(alpha=100.0)
         assert model.alpha_ == 1.0
@@ -765,20 +769,20 @@ class TestBehaviour:
             for lengthscales in (None, "ard")
         }
         assert scores["ard"] > 0.98 > scores[None] + 0.2
-        # Rows count by what they are, not by where they are.
+        # The content of rows matters, not their order.
         model = QuadratureRidge("gaussian", lengthscales="ard", **parameters)
         gamma = model.fit(rows[:200], targets[:200]).features_.kernel_.gamma
         order = rng.permutation(200)
         again = clone(model).fit(rows[order], targets[order]).features_.kernel_.gamma
         assert_allclose(again, gamma, rtol=1e-3)
-        with pytest.raises(ValueError, match="has no scale that could be learned"):
+        with pytest.raises(ValueError, match="has no scale that can be learned"):
             QuadratureRidge("arccos1", alpha=1.0, lengthscales="ard").fit(rows, targets)
 
 
 class TestConjugateGradients:
     @pytest.mark.parametrize("intercept", [True, False])
     @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
-    def test_predictions_are_those_of_the_normal_equations(self, intercept, weights):
+    def test_predictions_agree_with_the_normal_equations(self, intercept, weights):
         exact = ridge(alpha=0.1, fit_intercept=intercept).fit(X, Y, sample_weight=weights)
         for tol in (1e-3, 1e-6, 1e-10):
             model = ridge(alpha=0.1, fit_intercept=intercept, solver="cg", tol=tol)
@@ -801,20 +805,20 @@ class TestConjugateGradients:
             assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-6)
             assert_array_equal(model.predict(X), exact.predict(X))
 
-    def test_blocks_are_a_table(self):
+    def test_blocks_agree_with_a_table(self):
         table = ridge(solver="cg", tol=1e-10).fit(X, Y, WEIGHTS)
         stream = ridge(solver="cg", tol=1e-10).fit(blocks(X, Y, WEIGHTS))
         assert_allclose(stream.predict(X), table.predict(X), atol=1e-6)
 
-    def test_steps_that_do_not_suffice_are_warned_of(self):
-        with pytest.warns(ConvergenceWarning, match=r"not converged in 2 steps.*tol=1e-08"):
+    def test_too_few_steps_warn(self):
+        with pytest.warns(ConvergenceWarning, match=r"did not converge in 2 steps.*tol=1e-08"):
             model = ridge(solver="cg", alpha=1e-3, max_iter=2, tol=1e-8).fit(X, y)
         assert model.n_iter_ == 2
         exact = ridge(alpha=1e-3).fit(X, y)
         wrong = np.linalg.norm(model.predict(X) - exact.predict(X))
         assert 1e-8 < wrong / np.linalg.norm(y - y.mean()) <= model.solver_error_
 
-    def test_auto_takes_it_for_many_features(self, monkeypatch):
+    def test_auto_uses_it_for_many_features(self, monkeypatch):
         monkeypatch.setattr("quadfeat.models.parameters.NORMAL_UP_TO", 50)
         assert ridge().fit(X, y).solver_error_ > 0
         assert ridge(alpha="gcv").fit(X, y).solver_error_ == 0
@@ -822,7 +826,7 @@ class TestConjugateGradients:
         monkeypatch.setattr("quadfeat.models.parameters.NORMAL_UP_TO", 80)
         assert ridge().fit(X, y).solver_error_ == 0
 
-    def test_what_it_does_not_know(self):
+    def test_unsupported_options(self):
         model = ridge(solver="cg").fit(X, y)
         assert model.alpha_ == 1.0
         for name in ("path_", "log_marginal_likelihood_", "signal_variance_", "noise_variance_"):
@@ -831,11 +835,11 @@ class TestConjugateGradients:
             lambda: model.predict(X, return_std=True),
             lambda: model.sample_y(X),
         ):
-            with pytest.raises(AttributeError, match=r"which solver='cg' does not have: use"):
+            with pytest.raises(AttributeError, match=r"which solver='cg' does not compute. Use"):
                 attempt()
         for model in (classifier(solver="cg"), classifier(solver="cg").fit(X, LABELS)):
-            missing(model, "predict_proba", "which solver='cg' does not have: use")
-        with pytest.raises(ValueError, match="alpha='gcv' cannot be chosen by solver='cg'"):
+            missing(model, "predict_proba", "which solver='cg' does not compute. Use")
+        with pytest.raises(ValueError, match="solver='cg' does not support alpha='gcv'"):
             ridge(solver="cg", alpha="gcv").fit(X, y)
 
     @pytest.mark.parametrize("value", [0.0, 7.0])
@@ -862,7 +866,7 @@ class TestProbabilities:
         )
 
     @pytest.mark.parametrize("n_classes", [2, 3])
-    def test_they_are_calibrated_by_the_rows_of_training(self, n_classes):
+    def test_probabilities_are_calibrated_on_the_training_rows(self, n_classes):
         labels = np.minimum(self.labels, n_classes - 1)
         train, test = slice(0, 3000), slice(3000, None)
         model = self.model().fit(self.X[train], labels[train])
@@ -882,7 +886,7 @@ class TestProbabilities:
         assert found < min(losses.values()) + 0.01
 
     @pytest.mark.parametrize("n_classes", [2, 3])
-    def test_decisions_without_a_row_are_those_of_refitting(self, n_classes):
+    def test_leave_one_out_decisions_agree_with_refitting(self, n_classes):
         labels = np.minimum(LABELS[:60], n_classes - 1)
         model = classifier(class_weight={0: 3.0, 1: 0.4}).fit(X[:60], labels)
         found = model._solution.posterior
@@ -901,13 +905,13 @@ class TestProbabilities:
         expected = 1 / (1 + np.exp(-2 * decision))
         assert_allclose(model.predict_proba(self.X)[:, 1], expected, rtol=1e-10)
 
-    def test_the_best_temperature_is_the_best(self):
+    def test_the_temperature_minimizes_the_loss(self):
         rng = np.random.default_rng(0)
         decisions = rng.standard_normal((500, 4))
         weights = rng.uniform(0, 2, 500)
         truth = np.array([rng.choice(4, p=p) for p in at_temperature(decisions, 0.5)])
         found = calibration.best_temperature(decisions, truth, weights)
-        # Platt's targets: a row may be of another class with the probability 1 / (n_rows + 2).
+        # Platt's targets: a row belongs to another class with probability 1 / (n_rows + 2).
         doubt = 1.0 / (weights.sum() + 2.0)
         targets = np.full((500, 4), doubt / 3.0)
         targets[np.arange(500), truth] = 1.0 - doubt
@@ -921,14 +925,14 @@ class TestProbabilities:
     @pytest.mark.parametrize("n_classes", [2, 3])
     @pytest.mark.parametrize("n_rows", [30, 3000])
     @pytest.mark.parametrize("size", [1e-2, 1.0, 30.0])
-    def test_decisions_that_are_all_right(self, n_rows, n_classes, size):
-        """The temperature is that of one doubtful row more, in Platt's smoothed targets."""
+    def test_decisions_without_errors(self, n_rows, n_classes, size):
+        """Platt's smoothed targets act like one more, uncertain row."""
         labels = np.arange(n_rows) % n_classes
         decisions = size * np.where(np.eye(n_classes)[labels] > 0, 1.0, -1.0)
         decisions = decisions[:, 1:] if n_classes == 2 else decisions
         weights = np.ones(n_rows)
         temperature = calibration.best_temperature(decisions, labels, weights)
-        # All decisions are equally far apart, so that probabilities are the targets.
+        # All decisions are equally far apart, so the probabilities equal the targets.
         odds = (n_rows + 1.0) * (n_classes - 1)
         assert temperature == pytest.approx(2.0 * size / np.log(odds), rel=1e-3)
         amounts = np.bincount(labels).astype(float)
@@ -979,11 +983,11 @@ class TestProbabilities:
 
 class TestGaussianProcess:
     @pytest.mark.parametrize("intercept", [True, False])
-    def test_deviation_draws_and_evidence_are_those_of_the_linear_kernel(self, intercept):
+    def test_deviation_draws_and_evidence_agree_with_the_linear_kernel(self, intercept):
         model = ridge(alpha=0.5, fit_intercept=intercept).fit(X[:90], Y[:90])
         mean, deviation = model.predict(X[90:130], return_std=True)
         assert deviation.shape == (40, 3)
-        # The intercept is a feature whose prior is flat: so wide that it does not matter.
+        # The intercept is a feature with a prior so wide that it is practically flat.
         width = 1e4 * intercept
         gram = Z[:130] @ Z[:130].T + width
         noisy = gram[:90, :90] + 0.5 * np.eye(90)
@@ -1039,7 +1043,7 @@ class TestGaussianProcess:
         assert 0.92 < covered < 0.98
         assert model.noise_variance_ == pytest.approx(noise**2, rel=0.15)
 
-    def test_the_evidence_tells_the_right_kernel(self):
+    def test_the_evidence_is_highest_for_the_true_kernel(self):
         rng = np.random.default_rng(0)
         rows = rng.uniform(-2, 2, (400, 2))
         gram = Gaussian(1.0)(rows) + 1e-9 * np.eye(400)
@@ -1065,15 +1069,15 @@ class TestBadInput:
             ({"n_components": 2.5}, ValueError, "n_components=2.5 is not valid"),
             ({"n_components": "auto"}, ValueError, "n_components='auto' .* features=Quadrature"),
             ({"rule": "best"}, ValueError, "rule='best' is not known"),
-            ({"features": "orf"}, TypeError, "features='orf' is not valid: give a Quadrature"),
-            ({"alpha": 0.0}, ValueError, "alpha=0.0 is not valid: give a finite number > 0"),
+            ({"features": "orf"}, TypeError, "features='orf' is not valid: pass a Quadrature"),
+            ({"alpha": 0.0}, ValueError, "alpha=0.0 is not valid: pass a finite number > 0"),
             ({"alpha": -1}, ValueError, "alpha=-1 is not valid"),
             ({"alpha": np.inf}, ValueError, "alpha=inf is not valid"),
             ({"alpha": np.nan}, ValueError, "alpha=nan is not valid"),
             ({"alpha": None}, TypeError, "alpha=None is not valid"),
             ({"alpha": True}, TypeError, "alpha=True is not valid"),
             ({"alpha": "evidense"}, ValueError, "alpha='evidense' .* Did you mean 'evidence'"),
-            ({"alpha": []}, ValueError, r"alpha=\[\] is not valid: give one or more"),
+            ({"alpha": []}, ValueError, r"alpha=\[\] is not valid: pass one or more"),
             ({"alpha": [1.0, 0.0]}, ValueError, r"alpha=\[1.0, 0.0\] is not valid"),
             ({"alpha": [1, [2]]}, TypeError, r"alpha=\[1, \[2\]\] is not valid"),
             ({"alpha": ["a"]}, TypeError, r"alpha=\['a'\] is not valid"),
@@ -1081,7 +1085,7 @@ class TestBadInput:
             (
                 {"alpha": 1.0, "alphas": [1.0]},
                 ValueError,
-                r"alphas=\[1.0\] has nothing to act on, .*alpha=1.0",
+                r"alphas=\[1.0\] has no effect, .*alpha=1.0",
             ),
             ({"alpha": "gcv", "alphas": [-1.0]}, ValueError, r"alphas=\[-1.0\] is not valid"),
             ({"alpha": "gcv", "alphas": 3}, ValueError, "alphas=3 is not valid"),
@@ -1093,21 +1097,21 @@ class TestBadInput:
             ({"max_iter": 0}, ValueError, "max_iter=0 is not valid"),
             ({"gram_dtype": "float16"}, ValueError, "gram_dtype='float16' is not known"),
             ({"gram_dtype": np.float32}, ValueError, "gram_dtype=.*float32.* is not known"),
-            ({"random_state": "seven"}, ValueError, "cannot be used to seed"),
+            ({"random_state": "seven"}, ValueError, "random_state='seven' is not valid"),
             ({"n_jobs": 0}, ValueError, "n_jobs=0 is not valid"),
-            ({"checkpoint": 5}, TypeError, "checkpoint=5 is not valid: give the path"),
-            ({"features": FEATURES, "rule": "orf"}, ValueError, "rule='orf' has nothing to act"),
-            ({"features": FEATURES, "n_components": 7}, ValueError, "n_components=7 has nothing"),
-            ({"features": FEATURES, "kernel": "arccos0"}, ValueError, "kernel='arccos0' has not"),
-            ({"features": FEATURES, "kernel": Matern()}, ValueError, r"kernel=Matern\(.* has not"),
+            ({"checkpoint": 5}, TypeError, "checkpoint=5 is not valid: pass the path"),
+            ({"features": FEATURES, "rule": "orf"}, ValueError, "rule='orf' has no effect"),
+            ({"features": FEATURES, "n_components": 7}, ValueError, "n_components=7 has no eff"),
+            ({"features": FEATURES, "kernel": "arccos0"}, ValueError, "kernel='arccos0' has no"),
+            ({"features": FEATURES, "kernel": Matern()}, ValueError, r"kernel=Matern\(.* has no"),
             ({"features": FEATURES, "lengthscales": "ard"}, ValueError, "lengthscales='ard' has"),
         ],
         ids=str,
     )
-    def test_parameters_are_named_with_their_value(
+    def test_errors_name_parameters_and_their_values(
         self, Model, parameters, error, message, monkeypatch
     ):
-        # Before a search for a kernel, which would be lost.
+        # The error must come before the search for a kernel, whose result would be lost.
         monkeypatch.setattr("quadfeat.models.mapping.choose", None)
         model = Model(**{"n_components": 20} | parameters)
         if "features" in parameters and "n_components" not in parameters:
@@ -1123,9 +1127,9 @@ class TestBadInput:
         [
             ("even", "class_weight='even' is not valid"),
             (np.ones(3), r"class_weight=array\(.* is not valid"),
-            ({0: -1.0}, "the weight of .*0.* has to be a number >= 0"),
-            ({1: np.nan}, "the weight of .*1.* has to be a number"),
-            ({2: "heavy"}, "the weight of .*2.* has to be a number"),
+            ({0: -1.0}, "the weight of .*0.* must be a number >= 0"),
+            ({1: np.nan}, "the weight of .*1.* must be a number"),
+            ({2: "heavy"}, "the weight of .*2.* must be a number"),
             ({0: 0, 1: 0, 2: 0}, "all rows have weight 0"),
         ],
         ids=str,
@@ -1144,7 +1148,7 @@ class TestBadInput:
             model.predict(X)
 
     def test_a_map_for_other_columns(self):
-        with pytest.raises(ValueError, match="fitted to 4 columns, and X has 3"):
+        with pytest.raises(ValueError, match="fitted to 4 columns, but X has 3"):
             ridge().fit(X[:, :3], y)
 
     @pytest.mark.parametrize("Model", MODELS)
@@ -1202,10 +1206,10 @@ class TestBadInput:
         for alpha in (1.0, "evidence"):
             model = QuadratureRidge("gaussian", n_components=20, alpha=alpha).fit(X[:1], y[:1])
             assert_allclose(model.predict(X[:3]), y[0], rtol=1e-12)
-            with pytest.raises(ValueError, match=r"all targets in y are equal.*Give rows with"):
+            with pytest.raises(ValueError, match=r"all targets in y are equal.*Add rows with"):
                 model.predict(X[:3], return_std=True)
         for alpha in ("gcv", "loo"):
-            with pytest.raises(ValueError, match=r"alpha cannot be chosen.* 1 sample"):
+            with pytest.raises(ValueError, match=r"alpha cannot be chosen.* weight of 1"):
                 QuadratureRidge("gaussian", n_components=20, alpha=alpha).fit(X[:1], y[:1])
         model = QuadratureRidge("gaussian", n_components=40, rule="orf", alpha=0.01, random_state=0)
         assert model.fit(X[:, :1], np.sin(2 * X[:, 0])).score(X[:, :1], np.sin(2 * X[:, 0])) > 0.99
@@ -1228,7 +1232,7 @@ class TestBadInput:
         expected = model.fit(X, y).predict(X)
         assert_allclose(model.fit(X * unit, y).predict(X * unit), expected, rtol=1e-3)
 
-    def test_features_whose_squares_are_beyond_the_range(self):
+    def test_features_whose_squares_overflow(self):
         with pytest.raises(ValueError, match=r"squares of the features.*gram_dtype='float64'"):
             QuadratureRidge(ArcCosine(2), alpha=1.0, n_components=20, random_state=0).fit(
                 X * 1e12, y
@@ -1251,10 +1255,10 @@ def test_every_check_of_scikit_learn(estimator, check):
 
 @pytest.mark.skipif(
     parse_version(sklearn.__version__) < parse_version("1.7"),
-    reason="scikit-learn has no such check",
+    reason="this version of scikit-learn does not have the check",
 )
-def test_the_check_that_needs_another_process():
-    # It wants SCIPY_ARRAY_API set before SciPy is imported, and is skipped above.
+def test_the_check_that_needs_its_own_process():
+    # The check needs SCIPY_ARRAY_API to be set before SciPy is imported, so it is skipped above.
     script = """
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
@@ -1283,7 +1287,7 @@ def test_important_checks_with_default_parameters(Model):
     check_sample_weight_equivalence_on_dense_data(Model.__name__, Model())
 
 
-def test_without_arrow_parquet_says_what_to_install(monkeypatch, tmp_path):
+def test_parquet_without_pyarrow_names_the_package_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
     with pytest.raises(ImportError, match=r"pip install 'quadfeat\[parquet\]'"):
         next(iter(ParquetBlocks(tmp_path, "label")))
@@ -1295,20 +1299,20 @@ class TestWhatBelongsTogether:
         table = pd.DataFrame(X[:, :3], columns=columns)
         return table, table[columns[::-1]]
 
-    def test_models_of_other_columns_are_not_merged(self):
+    def test_models_with_other_columns_do_not_merge(self):
         table, other = self.frames()
         features = QuadratureFeatures(n_components=20, random_state=0).fit(X[:, :3])
         model = ridge(features=features).fit(table, y)
         with pytest.raises(ValueError, match=r"fitted to the columns .*'c', 'b', 'a'"):
             model.merge(ridge(features=features).fit(other, y))
 
-    def test_a_map_of_other_columns_is_refused(self):
+    def test_a_map_with_other_columns_is_rejected(self):
         table, other = self.frames()
         features = QuadratureFeatures(n_components=20, random_state=0).fit(other)
         with pytest.raises(ValueError, match="features was fitted to the columns"):
             ridge(features=features).fit(table, y)
 
-    def test_functions_of_one_name_have_other_fingerprints(self):
+    def test_functions_with_the_same_name_have_different_fingerprints(self):
         def curve(t, a):
             return np.tanh(a * t)
 
@@ -1321,28 +1325,30 @@ class TestWhatBelongsTogether:
         first, second, third = (one.fingerprint() for one in maps)
         assert first == second != third
 
-    def test_what_a_map_leaves_open_is_taken_from_the_model(self):
+    def test_the_model_fills_in_unset_parameters_of_the_map(self):
         given = QuadratureFeatures(n_components=8, rule="rff")
         models = [ridge(features=given, random_state=3, n_jobs=2).fit(X, y) for _ in range(2)]
         assert models[0].features_.n_jobs == 2
         assert models[0].features_.fingerprint() == models[1].features_.fingerprint()
         assert given.random_state is None
 
-    def test_weights_of_what_are_no_classes_are_refused(self):
+    def test_class_weights_of_unknown_classes_are_rejected(self):
         labels = (X[:, 0] > 0).astype(int)
-        with pytest.raises(ValueError, match=r"has weights for \['1'\], which are no classes of y"):
+        with pytest.raises(ValueError, match=r"has keys that are not in y: \['1'\]"):
             classifier(class_weight={"1": 5.0}).fit(X, labels)
-        classifier(class_weight={0: 1.0, 1: 5.0, 2: 3.0}).fit(X, labels)  # more than enough
+        classifier(class_weight={0: 1.0, 1: 5.0, 2: 3.0}).fit(
+            X, labels
+        )  # class 2 may be missing from a binary target
 
-    def test_other_classes_in_a_later_batch_are_refused(self):
+    def test_other_classes_in_a_later_batch_are_rejected(self):
         labels = (y > 0).astype(int)
         model = QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=8, random_state=0)
         model.partial_fit(X, labels, classes=[0, 1])
         model.partial_fit(X, labels, classes=[1, 0])
-        with pytest.raises(ValueError, match=r"classes=\[0, 1, 2\] are not those of earlier"):
+        with pytest.raises(ValueError, match=r"classes=\[0, 1, 2\] differs from"):
             model.partial_fit(X, labels, classes=[0, 1, 2])
 
-    def test_labels_that_no_float_tells_apart_are_calibrated_alike(self):
+    def test_labels_too_large_for_floats_are_calibrated_alike(self):
         labels = (X[:, 0] + X[:, 1] > 0).astype(np.int64)
         plain, large = (
             QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=50, random_state=0).fit(
@@ -1356,7 +1362,7 @@ class TestWhatBelongsTogether:
 
 class TestNumbersOfUnusualSize:
     @pytest.mark.parametrize("unit", [1e-100, 1e-42, 1e42, 1e100])
-    def test_float32_rows_whose_predictions_float32_cannot_hold(self, unit):
+    def test_float32_rows_with_predictions_out_of_the_range_of_float32(self, unit):
         rows = X.astype(np.float32)
         found = ridge().fit(rows, unit * y).predict(rows)
         assert_allclose(found / unit, ridge().fit(rows, y).predict(rows), rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Rotations: orthogonal, fast product equal to dense, columns uniform where claimed."""
+"""Test rotations: orthogonal, fast products equal dense ones, and columns uniform if documented."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def test_butterfly_is_orthogonal(d):
 
 @pytest.mark.parametrize("rotation", EVERY, ids=repr)
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 13, 33, 64])
-def test_every_rotation_is_orthogonal_and_its_product_is_the_dense_one(rotation, d):
+def test_every_rotation_is_orthogonal_and_equals_its_dense_matrix(rotation, d):
     drawn = rotation.draw(d, np.random.default_rng(d), count=3)
     p = rotation.size(d)
     assert (drawn.count, drawn.size) == (3, p)
@@ -51,7 +51,7 @@ def test_matrices_of_a_batch_differ_and_the_seed_decides(rotation):
 @pytest.mark.parametrize(
     "rotation", [Haar(), Householder(), Butterfly(rounds=1), Butterfly()], ids=repr
 )
-def test_a_columns_coordinates_follow_the_beta_law_of_a_uniform_direction(rotation, d):
+def test_coordinates_have_the_beta_distribution_of_a_uniform_direction(rotation, d):
     matrices = rotation.draw(d, np.random.default_rng(0), count=4000).dense()
     law = stats.beta(0.5, (d - 1) / 2)  # the square of one coordinate of a uniform direction
     for row, column in [(0, 0), (d // 2, 0), (1, d - 1), (d - 1, 3)]:
@@ -62,8 +62,8 @@ def test_a_columns_coordinates_follow_the_beta_law_of_a_uniform_direction(rotati
 
 @pytest.mark.parametrize("d", [3, 5, 6, 7])
 @pytest.mark.parametrize("axis", ["first", "last"])
-def test_three_butterfly_rounds_spread_evenly_where_d_is_no_power_of_two(d, axis):
-    # One round leaves entries at zero; E[q^4] = 3 / (d (d + 2)) for a uniform direction.
+def test_three_butterfly_rounds_are_nearly_uniform_if_d_is_not_a_power_of_two(d, axis):
+    # One round leaves zero entries. E[q^4] = 3 / (d (d + 2)) for a uniform direction.
     def excess(rounds):
         matrices = Butterfly(rounds).draw(d, np.random.default_rng(1), 20000).dense()
         entries = matrices[:, 0 if axis == "first" else -1]
@@ -77,14 +77,14 @@ def test_three_butterfly_rounds_spread_evenly_where_d_is_no_power_of_two(d, axis
 
 
 @pytest.mark.parametrize("rotation", EVERY, ids=repr)
-def test_a_single_coordinate_is_turned_by_a_fair_sign(rotation):
+def test_a_single_coordinate_gets_a_random_sign(rotation):
     signs = rotation.draw(1, np.random.default_rng(0), count=2000).dense().ravel()
     np.testing.assert_allclose(np.abs(signs), 1.0)
     assert abs(signs.mean()) < 4 / np.sqrt(2000)
 
 
 def test_haar_has_the_right_signs():
-    # Without the signs of R's diagonal in Q the first entry would never be positive.
+    # Without the signs of R's diagonal, the first entry of Q would never be positive.
     entries = Haar().draw(3, np.random.default_rng(0), count=2000).dense()[:, 0, 0]
     assert abs((entries > 0).mean() - 0.5) < 4 * 0.5 / np.sqrt(2000)
 
@@ -92,7 +92,7 @@ def test_haar_has_the_right_signs():
 @pytest.mark.parametrize(
     ("rotation", "limit"), [(Butterfly(), 3 * 20), (Hadamard(), 3 * 2)], ids=str
 )
-def test_structured_state_grows_like_d(rotation, limit):
+def test_structured_state_grows_linearly_with_d(rotation, limit):
     drawn = rotation.draw(10_000, np.random.default_rng(0))
     size = sum(array.nbytes for array in vars(drawn).values())
     assert size <= limit * 10_000
@@ -108,5 +108,5 @@ def test_drawn_matrices_are_immutable():
 
 @pytest.mark.parametrize("rotation", [Butterfly(rounds=0), Hadamard(rounds=1.5)], ids=repr)
 def test_bad_rounds(rotation):
-    with pytest.raises(ValueError, match=r"rounds=.* whole number >= 1"):
+    with pytest.raises(ValueError, match=r"rounds=.* integer >= 1"):
         rotation.draw(4, np.random.default_rng(0))

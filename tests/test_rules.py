@@ -1,4 +1,4 @@
-"""Rules: exact on the polynomials they claim, weights as in the paper, clear refusals."""
+"""Test rules: exactness on polynomials, weights as in the paper, and clear errors."""
 
 import itertools
 import re
@@ -34,7 +34,7 @@ quiet_in_low_dimension = pytest.mark.filterwarnings("ignore:the weights of.*infi
 
 
 def monomials(d, degrees):
-    """All exponents of the given total degrees."""
+    """Return all exponents of the given total degrees."""
     return [
         np.bincount(choice, minlength=d)
         for degree in degrees
@@ -49,7 +49,7 @@ def gaussian_moment(exponents):
 
 
 def integrate(nodes, exponents):
-    """The rule applied to a monomial: origin, nodes and, if it has them, their reflections."""
+    """Apply a rule to a monomial: sum over the origin, the nodes and any reflections."""
     w = nodes.frequencies()
     at_nodes = (w**exponents).prod(axis=1)
     if nodes.reflected:
@@ -59,7 +59,7 @@ def integrate(nodes, exponents):
 
 
 def draw(rule, d, blocks=1, kernel=None, seed=0):
-    """Draw whole blocks with signed origin: as many nodes as directions in a block."""
+    """Draw complete blocks with a signed origin."""
     per_block = d + 1 if rule.directions == "simplex" else d
     n_columns = 2 * blocks * per_block
     return rule.draw(d, n_columns, kernel or ArcCosine(0), np.random.default_rng(seed))
@@ -88,7 +88,7 @@ def test_each_draw_of_sr13_is_exact_on_odd_monomials_and_constants(d, rotation):
     assert integrate(nodes, np.zeros(d, int)) == pytest.approx(1.0)
     for exponents in monomials(d, (1, 3)):
         assert integrate(nodes, exponents) == pytest.approx(0.0, abs=1e-12)
-    if d > 1:  # but not on squares: that takes degree 3 in the radius
+    if d > 1:  # not exact on squares, which need degree 3 in the radius
         assert abs(integrate(nodes, np.eye(d, dtype=int)[0] * 2) - 1) > 1e-6
 
 
@@ -112,10 +112,10 @@ def test_the_radius_is_exact_to_degree_5_when_fixed(d):
 @pytest.mark.parametrize(
     "parameters", [{}, {"radii": "constant"}, {"radii": "stratified"}, {"tilt": "fixed"}], ids=str
 )
-def test_degree_3_is_exact_on_squares_for_any_radial_law(kernel, parameters):
+def test_degree_3_is_exact_on_squares_for_any_radial_distribution(kernel, parameters):
     d = 5
     rule = SphericalRadial(**parameters, origin="signed")
-    # Stationary kernels have even integrands: no reflections, the same number of columns.
+    # Stationary kernels have even integrands, so they need no reflections.
     nodes = rule.draw(d, 2 * (d + 1), kernel, np.random.default_rng(0))
     second = np.einsum("j,ja,jb->ab", nodes.weights, nodes.frequencies(), nodes.frequencies())
     np.testing.assert_allclose(second, kernel.spectrum.moment(d, 1) / d * np.eye(d), atol=1e-12)
@@ -123,7 +123,7 @@ def test_degree_3_is_exact_on_squares_for_any_radial_law(kernel, parameters):
 
 @pytest.mark.parametrize("tilt", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("radii", ["independent", "stratified", "shared"])
-def test_weights_are_the_tables(tilt, radii):
+def test_weights_agree_with_the_documented_formulas(tilt, radii):
     d, blocks = 6, 4
     rule = SphericalRadial(tilt=tilt, radii=radii, origin="signed")
     nodes = draw(rule, d, blocks)
@@ -136,7 +136,7 @@ def test_weights_are_the_tables(tilt, radii):
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
-def test_exact_radius_is_1_with_the_moments_weight(order):
+def test_exact_radius_is_1_with_the_moment_as_weight(order):
     d = 6
     nodes = draw(SphericalRadial(tilt="exact"), d, kernel=ArcCosine(order))
     moment = [1.0, d, d * (d + 2)][order]
@@ -207,7 +207,7 @@ def test_renormalise_and_a_single_column_have_weights_that_sum_to_1():
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_renormalise_leaves_kernels_alone_that_have_nothing_at_the_origin(order):
+def test_renormalise_does_not_change_kernels_that_vanish_at_the_origin(order):
     rule, kernel = SphericalRadial(origin="renormalise"), ArcCosine(order)
     left = rule.draw(5, 24, kernel, np.random.default_rng(0))
     signed = SphericalRadial(origin="signed").draw(5, 24, kernel, np.random.default_rng(0))
@@ -243,7 +243,7 @@ def test_signed_weights_are_negative_about_half_of_the_time():
         (PointwiseNonlinear(np.exp), MonteCarlo(), 12, Layout(6, False, True, False)),
     ],
 )
-def test_columns_are_counted_out(kernel, rule, n, layout):
+def test_the_number_of_columns_is_exact(kernel, rule, n, layout):
     nodes = rule.draw(4, n, kernel, np.random.default_rng(0))
     assert len(nodes.radii) == len(nodes.weights) == nodes.directions.count == layout.n_nodes
     assert nodes.has_origin_column == layout.has_origin_column
@@ -254,7 +254,7 @@ def test_columns_are_counted_out(kernel, rule, n, layout):
 @pytest.mark.parametrize("rotation", [*ROTATIONS, Hadamard()], ids=repr)
 @pytest.mark.parametrize("directions", ["simplex", "orthoplex"])
 @pytest.mark.parametrize("d", [1, 5, 8])
-def test_projection_is_the_product_with_the_dense_directions(directions, rotation, d):
+def test_projection_agrees_with_the_dense_directions(directions, rotation, d):
     rule = SphericalRadial(directions=directions, tilt=0.0, rotation=rotation)
     nodes = rule.draw(d, 50, Gaussian(1.0), np.random.default_rng(0))
     X = np.random.default_rng(1).standard_normal((6, d))
@@ -285,7 +285,9 @@ def test_rom_is_the_scaled_product_of_hadamard_matrices_and_signs(name):
     product = np.sqrt(p) * np.eye(p)
     for k in range(3):
         hadamard = Hadamard(1).draw(p, np.random.default_rng(0)).dense()[0]
-        hadamard *= hadamard[:, :1] * np.sqrt(p)  # without its own signs: symmetric, first row +
+        hadamard *= hadamard[:, :1] * np.sqrt(
+            p
+        )  # remove its signs: symmetric, with a positive first row
         product = product @ np.diag(signs[k].astype(float)) @ hadamard
     np.testing.assert_allclose(nodes.frequencies(), product.T[:, :d], atol=1e-12)
     np.testing.assert_allclose(nodes.weights, 1 / p)
@@ -300,7 +302,7 @@ def test_gauss_hermite_nodes_lie_on_the_grid():
     nodes = GaussHermite(degree=3).draw(4, 4000, Gaussian(1.0), np.random.default_rng(0))
     w = nodes.frequencies()
     np.testing.assert_allclose(np.unique(np.abs(w).round(9)), [0, np.sqrt(3)], atol=1e-8)
-    share = (np.abs(w) > 1).mean()  # the outer two of three points have weight 1/6 each
+    share = (np.abs(w) > 1).mean()  # the two outer points of three have weight 1/6 each
     assert abs(share - 1 / 3) < 4 * np.sqrt(2 / 9 / w.size)
 
 
@@ -309,25 +311,27 @@ def test_quasi_monte_carlo_fills_space_evenly(sequence):
     rule = QuasiMonteCarlo(sequence=sequence)
     w = rule.draw(2, 512, Gaussian(1.0), np.random.default_rng(0)).frequencies()
     counts, _ = np.histogramdd(w > 0, bins=2)
-    assert np.abs(counts - 64).max() <= 3  # a fourth of 256 nodes in each quadrant; sd 7 if random
+    assert (
+        np.abs(counts - 64).max() <= 3
+    )  # a quarter of 256 nodes per quadrant; random nodes have sd 7
 
 
 @pytest.mark.parametrize("tilt", ["exact", "fixed"])
 @pytest.mark.parametrize("radii", ["stratified", "shared", "constant"])
-def test_radii_that_nothing_draws_are_refused(tilt, radii):
-    with pytest.raises(ValueError, match=rf"radii='{radii}' has nothing to act on"):
+def test_invalid_radii_are_rejected(tilt, radii):
+    with pytest.raises(ValueError, match=rf"radii='{radii}' has no effect"):
         SphericalRadial(tilt=tilt, radii=radii).draw(4, 9, ArcCosine(0), np.random.default_rng(0))
 
 
 REFUSALS = [
-    (SphericalRadial(), Laplacian(1.0), "not the same in all directions: use MonteCarlo"),
-    (Fastfood(), Laplacian(1.0), "not the same in all directions: use MonteCarlo"),
-    (GaussHermite(), Laplacian(1.0), "not the same in all directions: use MonteCarlo"),
-    (SphericalRadial(), Matern(0.5), "no moment of order 2: use SphericalRadial"),
-    (SphericalRadial(), Matern(1.0), "no moment of order 2: use SphericalRadial"),
-    (SphericalRadial(tilt=0.6), Matern(0.5), "no moment of order 1.2: use SphericalRadial"),
-    (SphericalRadial(tilt="fixed"), Matern(1.5), "no moment of order 4: use SphericalRadial"),
-    (SphericalRadial(radii="constant"), Matern(0.5), "no moment of order 2: use SphericalRadial"),
+    (SphericalRadial(), Laplacian(1.0), "not isotropic: use MonteCarlo"),
+    (Fastfood(), Laplacian(1.0), "not isotropic: use MonteCarlo"),
+    (GaussHermite(), Laplacian(1.0), "not isotropic: use MonteCarlo"),
+    (SphericalRadial(), Matern(0.5), "finite moment of order 2: use Spherical"),
+    (SphericalRadial(), Matern(1.0), "finite moment of order 2: use Spherical"),
+    (SphericalRadial(tilt=0.6), Matern(0.5), "finite moment of order 1.2: use Spherical"),
+    (SphericalRadial(tilt="fixed"), Matern(1.5), "finite moment of order 4: use Spherical"),
+    (SphericalRadial(radii="constant"), Matern(0.5), "finite moment of order 2: use Spherical"),
     (SphericalRadial(tilt="exact"), Gaussian(1.0), "not homogeneous: use SphericalRadial"),
     (SphericalRadial(tilt="exact"), Matern(0.5), "not homogeneous: use SphericalRadial"),
     (
@@ -339,7 +343,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("rule", "kernel", "message"), REFUSALS)
-def test_a_rule_that_cannot_serve_a_kernel_names_both_and_one_that_can(rule, kernel, message):
+def test_an_unsupported_kernel_raises_and_names_a_rule_that_supports_it(rule, kernel, message):
     with pytest.raises(ValueError, match=message) as caught:
         rule.draw(4, 50, kernel, np.random.default_rng(0))
     assert one_line(rule) in str(caught.value)
@@ -369,7 +373,7 @@ def test_a_rule_that_cannot_serve_a_kernel_names_both_and_one_that_can(rule, ker
         (SphericalRadial(tilt=0.0), Gaussian(1.0), 1, False),
     ],
 )
-def test_weights_of_infinite_variance_draw_a_warning(rule, kernel, d, infinite, recwarn):
+def test_weights_of_infinite_variance_warn(rule, kernel, d, infinite, recwarn):
     rule.draw(d, 50, kernel, np.random.default_rng(0))
     assert [w.category for w in recwarn] == ([UserWarning] if infinite else [])
 
@@ -380,13 +384,13 @@ def test_weights_of_infinite_variance_draw_a_warning(rule, kernel, d, infinite, 
         (SphericalRadial(directions="simplx"), "directions='simplx'.*Did you mean 'simplex'"),
         (SphericalRadial(radii="stratify"), "radii='stratify'.*Did you mean 'stratified'"),
         (SphericalRadial(origin="sign"), "origin='sign'.*Did you mean 'signed'"),
-        (SphericalRadial(tilt=1.5), "tilt=1.5 is not valid: give a number from 0 to 1"),
+        (SphericalRadial(tilt=1.5), "tilt=1.5 is not valid: pass a number from 0 to 1"),
         (SphericalRadial(tilt=np.nan), "tilt=nan is not valid"),
         (SphericalRadial(tilt="exacto"), "tilt='exacto'.*Did you mean 'exact'"),
         (SphericalRadial(tilt=None), "tilt=None is not valid"),
         (QuasiMonteCarlo(sequence="sobel"), "sequence='sobel'.*Did you mean 'sobol'"),
         (GaussHermite(1), "degree=1 is not valid"),
-        (GaussHermite(500), "degree=500 is not valid: give at most 128"),
+        (GaussHermite(500), "degree=500 is not valid: pass at most 128"),
     ],
 )
 def test_bad_parameters(rule, message):
@@ -396,15 +400,15 @@ def test_bad_parameters(rule, message):
 
 def test_bad_types():
     rng = np.random.default_rng(0)
-    with pytest.raises(TypeError, match="rotation='haar' is not valid: give an object"):
+    with pytest.raises(TypeError, match="rotation='haar' is not valid: pass an object"):
         SphericalRadial(rotation="haar").draw(4, 9, Gaussian(1.0), rng)
     with pytest.raises(TypeError, match="reflect='yes' is not valid"):
         MonteCarlo(reflect="yes").draw(4, 9, Gaussian(1.0), rng)
 
 
-def test_sobol_beyond_its_dimensions_names_a_way_out():
+def test_sobol_with_too_many_dimensions_names_a_fix():
     for kernel in (Gaussian(1.0), Laplacian(1.0)):
-        with pytest.raises(ValueError, match=r"takes 30000 coordinates .* of 21201 at most: .*rff"):
+        with pytest.raises(ValueError, match=r"needs 30000 coordinates .* 21201 of Sobol .*rff"):
             QuasiMonteCarlo(sequence="sobol").draw(30_000, 4, kernel, np.random.default_rng(0))
 
 

@@ -92,7 +92,7 @@ class TestPaths:
         path = tmp_path / "model"
         path.write_bytes(forged(content, change, comment=stem))
         if number == FORMAT and isinstance(form, str):
-            with pytest.raises(ValueError, match="checkpoint names a path"):
+            with pytest.raises(ValueError, match="checkpoint contains a path"):
                 load(path)
         else:
             assert load(path).checkpoint is None
@@ -104,7 +104,7 @@ class TestPaths:
         path, trace = tmp_path / "both", tmp_path / "trace"
         for writer in (pickle.dumps, _joblib_bytes):
             path.write_bytes(signed(writer(Bomb(trace)) + content))
-            with pytest.raises(ValueError, match="there are other bytes before"):
+            with pytest.raises(ValueError, match="there are unexpected bytes before"):
                 load(path)
             model = QuadratureRidge("gaussian", alpha=1.0, n_components=9, checkpoint=path)
             with pytest.raises(ValueError, match=r"checkpoint='.*both' cannot be loaded"):
@@ -112,9 +112,9 @@ class TestPaths:
             with pytest.raises(ValueError, match=r"checkpoint='.*both' cannot be loaded"):
                 cross_val_score(model, X, y, error_score="raise", cv=2)
             path.write_bytes(writer(Bomb(trace)))
-            with pytest.raises(ValueError, match=r"it is a pickle, as quadfeat 0\.1\.0 wrote"):
+            with pytest.raises(ValueError, match=r"it is a pickle, .* can run code"):
                 model.fit(X, y)
-            with pytest.raises(ValueError, match="it is no file that quadfeat has written"):
+            with pytest.raises(ValueError, match="it was not written by quadfeat"):
                 load(path)
         assert not trace.exists()
 
@@ -125,7 +125,7 @@ class TestPaths:
         shifted = content[:directory] + b"#!" + content[directory:]
         path = tmp_path / "changed"
         path.write_bytes(signed(shifted))
-        with pytest.raises(ValueError, match="there are other bytes"):
+        with pytest.raises(ValueError, match="there are unexpected bytes"):
             load(path)
 
 
@@ -168,7 +168,7 @@ class TestWhatElseIsInAFile:
                         other.writestr("model.json", archive.read("model.json"))
                 other.comment = comment_of(1) + b"0" * 64
             path.write_bytes(signed(file.getvalue()))
-            with pytest.raises(ValueError, match=r"members are not those|field of unknown use"):
+            with pytest.raises(ValueError, match=r"members are not those|an unknown field"):
                 load(path)
 
 

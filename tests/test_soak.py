@@ -76,7 +76,7 @@ class TestThreads:
 
             monkeypatch.setattr(model, "_decisions", mixed)
         for kind in (0, 1):
-            assert_found(log_of(Threads(), kind), "belongs to no state of the model")
+            assert_found(log_of(Threads(), kind), "matches no state of the model")
 
     def test_find_errors_and_deadlocks(self, monkeypatch):
         unlocked = threading.Event()
@@ -129,7 +129,7 @@ class TestKills:
         assert_found(log_of(Kills(leave_checkpoints), 0), "left ['state'] behind")
 
     def test_find_other_models(self):
-        assert_found(log_of(Kills(change_resumed_models), 0), "another model after kills")
+        assert_found(log_of(Kills(change_resumed_models), 0), "a different model after kills")
 
     def test_find_crashes(self):
         assert_found(log_of(Kills(os.abort), 0), "was ended by SIGABRT")
@@ -154,7 +154,7 @@ class TestFlips:
         monkeypatch.setattr(quadfeat, "load", lambda path: load(path, IndexError("no")))
         assert_found(log_of(Flips(isolated=False), 0), "raises IndexError: no")
         monkeypatch.setattr(quadfeat, "load", lambda path: load(path, ValueError("no")))
-        assert_found(log_of(Flips(isolated=False), 0), "refused without naming the file: no")
+        assert_found(log_of(Flips(isolated=False), 0), "rejected without naming the file: no")
 
     @pytest.mark.parametrize(
         ("number", "message"), [(1, "another model without an error"), (2, "the model is wrong")]
@@ -223,7 +223,7 @@ class TestClusters:
                 return real(self, X[50:], y[50:]) if is_dask(X) else real(self, X, y)
 
             monkeypatch.setattr(model, "fit", lossy)
-        assert_found(log_of(scenario, 1), "coef_ of a Dask fit differs")
+        assert_found(log_of(scenario, 1), "coef_ differs between a Dask fit")
 
 
 def depend_on_process():
@@ -265,16 +265,18 @@ class TestStudies:
         (killed / ".a.json.0123456789abcdef").write_text("")
         Studies().compare(trial, whole, killed, "study")
         for message in (
-            "other files than without: ['.a.json.0123456789abcdef']",
-            "kernel-error.csv has other numbers",
-            "a.json has other rows",
+            "the files of study differ: ['.a.json.0123456789abcdef']",
+            "kernel-error.csv has different numbers",
+            "a.json has different rows",
             "b.json is damaged",
             "report.html is empty",
         ):
             assert any(message in finding for finding in trial.findings), trial.findings
 
     def test_find_numbers_that_depend_on_the_process(self):
-        assert_found(log_of(Studies(depend_on_process), 0), "kernel-error.csv has other numbers")
+        assert_found(
+            log_of(Studies(depend_on_process), 0), "kernel-error.csv has different numbers"
+        )
 
 
 class TestForks:
@@ -289,7 +291,7 @@ class TestForks:
             (lambda: time.sleep(3600), "is stuck:\n"),
             (lambda: os.kill(os.getpid(), signal.SIGKILL), "ended with code -9"),
             (lambda: 1 / 0, "ZeroDivisionError"),
-            (lambda: 1.0, "gave other numbers in a forked child"),
+            (lambda: 1.0, "gave different numbers in a forked child"),
         ],
     )
     def test_find_faults_of_children(self, fault, message, monkeypatch):
@@ -318,7 +320,7 @@ class TestLoky:
             return [result + (os.getpid() != parent) for result in real(model, X, y)]
 
         monkeypatch.setattr(loky, "fit_and_use", fit_and_use)
-        assert_found(log_of(Loky(), 0), "a worker gave other numbers than one process")
+        assert_found(log_of(Loky(), 0), "a worker and a single process gave different numbers")
 
 
 class Fails(runner.Scenario):
@@ -358,7 +360,7 @@ class TestRunner:
 class TestCommand:
     def test_a_trial_is_repeated(self, capsys):
         if not hasattr(os, "fork"):
-            pytest.skip("there is no fork on this system")
+            pytest.skip("this system has no fork")
         assert cli.main(["--only", "forks", "--trial", "2"]) == 0
         printed = capsys.readouterr().out
         assert "forks: Fork while threads" in printed

@@ -280,7 +280,7 @@ class TestProcesses:
         assert_allclose(mapped.decision_function(X), expected.decision_function(X), rtol=1e-9)
 
     # Rows that are added twice are left out together, which GCV does not account for.
-    @pytest.mark.filterwarnings("ignore:alpha='gcv' alone would take")
+    @pytest.mark.filterwarnings("ignore:alpha='gcv' alone would choose")
     def test_read_only_arrays_everywhere(self):
         weights, scales = np.abs(y), np.linspace(0.1, 0.3, 30)
         rows = sparse.csr_array(X)

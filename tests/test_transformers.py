@@ -107,7 +107,7 @@ def test_streams_batches_and_merged_parts_give_one_solution(fitted):
 def test_maps_of_different_transformers_do_not_merge():
     left = ridge(PolynomialFeatures(2).fit(X)).fit(X, y)
     right = ridge(PolynomialFeatures(2, interaction_only=True).fit(X)).fit(X, y)
-    with pytest.raises(ValueError, match="maps of the two models are different"):
+    with pytest.raises(ValueError, match="two models have different maps"):
         left.merge(right)
 
 
@@ -177,7 +177,7 @@ def test_checkpoints(kind, solver, tmp_path, monkeypatch):
 
 def test_a_checkpoint_of_what_is_drawn_anew_each_time_is_rejected(tmp_path):
     transformer = make_pipeline(StandardScaler(), Nystroem(n_components=30))
-    with pytest.raises(ValueError, match=r"cannot hold this map.*integer as random_state"):
+    with pytest.raises(ValueError, match=r"cannot store this map.*random_state to an integer"):
         ridge(transformer, checkpoint=tmp_path / "state").fit(X, y)
 
 
@@ -233,13 +233,13 @@ class Lengths(TransformerMixin, BaseEstimator):
 
 class TestBadInput:
     def test_what_is_no_transformer(self):
-        with pytest.raises(TypeError, match="give a QuadratureFeatures or another transformer"):
+        with pytest.raises(TypeError, match="pass a QuadratureFeatures or another transformer"):
             ridge("nystroem").fit(X, y)
-        with pytest.raises(TypeError, match="give a QuadratureFeatures or another transformer"):
+        with pytest.raises(TypeError, match="pass a QuadratureFeatures or another transformer"):
             ridge(Nystroem).fit(X, y)
 
     def test_other_columns(self):
-        with pytest.raises(ValueError, match="fitted to 4 columns, and X has 3"):
+        with pytest.raises(ValueError, match="fitted to 4 columns, but X has 3"):
             ridge(PolynomialFeatures().fit(X)).fit(X[:, :3], y)
 
     def test_rows_that_are_not_finite(self):
@@ -249,9 +249,9 @@ class TestBadInput:
             ridge(PolynomialFeatures().fit(X)).fit(rows, y)
 
     def test_columns_that_are_not_finite_or_depend_on_other_rows(self):
-        with pytest.raises(ValueError, match="returned values that are not finite"):
+        with pytest.raises(ValueError, match="returned values that are NaN, infinite"):
             ridge(FunctionTransformer(lambda rows: np.full_like(rows, np.inf))).fit(X, y)
-        with pytest.raises(ValueError, match="treats each row by itself"):
+        with pytest.raises(ValueError, match="transforms each row independently"):
             ridge(Lengths().fit(X)).fit(X, y)
 
 

@@ -1,4 +1,4 @@
-"""Who takes part, how each model is made, and which tables it sits out."""
+"""The contestants, how to make each model, and which tables it skips."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Contestant:
     ours : bool, default=False
         Whether seeds, splits and units are varied unless contestants are named.
     tasks : tuple of str
-        The tasks that it can do.
+        The tasks that it supports.
     modules : tuple of str
         Optional packages that it needs. They are imported before the clock starts.
     most_rows : int or None
@@ -59,7 +59,7 @@ class Contestant:
     predictive: Predictive | None = None
 
     def reason_against(self, task: Task, n_train: int) -> str | None:
-        """Return why the contestant sits a table out, or None if it takes part."""
+        """Return why the contestant skips a table, or None if it takes part."""
         if task not in self.tasks:
             return f"{self.label} is for {' and '.join(self.tasks)} only"
         missing = [module for module in self.modules if find_spec(module) is None]
@@ -106,7 +106,7 @@ def _svgp(task: Task, seed: int) -> Any:
 
 
 def _default(n_components: int, task: Task, seed: int) -> Any:
-    """Return the Gaussian kernel with the usual scale and ``alpha=1``: nothing is chosen."""
+    """Return a model with the Gaussian kernel, the usual scale and ``alpha=1``."""
     kind = QuadratureRidge if task == "regression" else QuadratureRidgeClassifier
     model = kind(kernel="gaussian", n_components=n_components, alpha=1.0, random_state=seed)
     return make_pipeline(StandardScaler(), model)

@@ -37,7 +37,7 @@ SMALLEST_FACTOR, LARGEST_FACTOR = 1e-6, 1e6
 
 
 class Split(NamedTuple):
-    """Rows to learn from and rows to predict."""
+    """Training rows and test rows."""
 
     X: Array
     y: Array
@@ -61,7 +61,7 @@ def reason_against(table: str) -> str | None:
 
 
 def read(table: str) -> Any:
-    """Return the open file of a table. It reads an array when the array is asked for."""
+    """Return the open file of a table. It reads arrays lazily."""
     reason = reason_against(table)
     if reason is not None:
         raise FileNotFoundError(f"table={table!r}: {reason}")

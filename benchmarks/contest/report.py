@@ -16,7 +16,7 @@ from tables import Table
 
 OURS = "quadfeat-4096"  # the contestant that the summary compares with the others
 COMPARED = ("boosting", "lightgbm", "default-4096")
-WIDTH = 26  # of the column of contestants in the terminal
+WIDTH = 26  # width of the column of contestants in the terminal
 
 DETAILS = {
     "r2": ("R2", ".4f"),

@@ -1,4 +1,4 @@
-"""Questions to the results of trials that both the report and the targets ask."""
+"""Queries on the results of trials, for the report and the targets."""
 
 from __future__ import annotations
 

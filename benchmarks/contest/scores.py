@@ -80,7 +80,7 @@ def of_classifier(model: Any, X: Array, y: Array) -> Scores:
     if probabilities is not None:
         found |= of_probabilities(y, probabilities, classes)
     if len(classes) == 2:
-        # Ranks by decisions where there are some: probabilities may saturate.
+        # Rank by decision values if available, since probabilities may saturate.
         if hasattr(model, "decision_function"):
             found |= of_decisions(y, model.decision_function(X), classes)
         elif probabilities is not None:

@@ -1,4 +1,4 @@
-"""What our models have to reach, and whether they do."""
+"""Targets for our models, and whether they are met."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """What is run: a contestant on a split of a table, with a seed, in these or other units."""
+    """A contestant on a split of a table, with a seed, in the original or other units."""
 
     table: str
     contestant: str
@@ -65,7 +65,7 @@ def run(trial: Trial) -> Result:
         cpu = cpu_seconds()
         predicted = model.predict(split.X_test)
         found["predict_seconds"] = cpu_seconds() - cpu
-        found["megabytes"] = peak_megabytes()  # before the scores, which need some of their own
+        found["megabytes"] = peak_megabytes()  # before the scores, which need memory too
         if task == "regression":
             found |= scores.of_values(split.y_test, predicted)
             unit = float(split.y.std())
@@ -97,7 +97,7 @@ def peak_megabytes() -> float:
 
 
 class Cache:
-    """Results in a file of JSON lines: one line for each trial, the last one counts.
+    """Results in a file of JSON lines. The last line of a trial counts.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Cache:
         if path.exists():
             text = path.read_text(encoding="utf-8")
             whole, _, rest = text.rpartition("\n")
-            if rest:  # a run was killed while it wrote
+            if rest:  # a run was killed while writing
                 print(f"drop the incomplete last line of {path}")
                 path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
             for line in whole.splitlines():

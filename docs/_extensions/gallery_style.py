@@ -1,4 +1,4 @@
-"""The look of the gallery's figures, which scripts that are copied from it do without."""
+"""Apply the gallery's matplotlib style, so that the example scripts need not."""
 
 from pathlib import Path
 from typing import Any

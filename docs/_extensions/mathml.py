@@ -1,4 +1,4 @@
-"""Formulas as MathML, which a browser shows without a script and without a network."""
+"""Render formulas as MathML, which browsers show without scripts or a network."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
 
-# Before and behind the name of a function TeX puts thin spaces; a browser does not.
+# TeX puts thin spaces around the names of functions. Browsers do not, so add them.
 SPACE = '<mspace width="0.167em"></mspace>'
 BEFORE = re.compile(r"(</m(?:i|n|sub|sup)>)(?=\s*<mi>[a-z]{2,}</mi>)")
 BEHIND = re.compile(r"(<mo>&ApplyFunction;</mo>)(?=\s*<m(?:i|n|sub|sup)>)")
 
 
 def visit_inline(translator: Any, node: nodes.Element) -> None:
-    """Write a formula within a line."""
+    """Write an inline formula."""
     translator.body.append(_mathml(node, as_block=False))
     raise nodes.SkipNode
 
 
 def visit_block(translator: Any, node: nodes.Element) -> None:
-    """Write a formula that stands alone, in a box that scrolls where the page is narrow."""
+    """Write a displayed formula in a box that scrolls on narrow screens."""
     translator.body.append(f'<div class="formula">{_mathml(node, as_block=True)}</div>\n')
     raise nodes.SkipNode
 
@@ -37,12 +37,12 @@ def _mathml(node: nodes.Element, *, as_block: bool) -> str:
     try:
         mathml = tex2mathml(formula, as_block=as_block)
     except MathError as error:
-        logger.warning("formula not understood: %s: %s", formula, error, location=node)
+        logger.warning("cannot render the formula %s: %s", formula, error, location=node)
         return f"<code>{escape(formula)}</code>"
     return BEHIND.sub(rf"\1{SPACE}", BEFORE.sub(rf"\1{SPACE}", mathml))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Make ``html_math_renderer = "mathml"`` known to Sphinx."""
+    """Register the renderer for ``html_math_renderer = "mathml"``."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

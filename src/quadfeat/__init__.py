@@ -1,6 +1,10 @@
-"""Quadrature-based random features: kernel methods at the price of linear ones."""
+"""Approximate kernel methods with quadrature-based random features, at the cost of linear models.
 
-from quadfeat import _aliases, bounds, kernels, rotations, rules
+The main classes are :class:`QuadratureFeatures`, a feature map for pipelines, and the models
+:class:`QuadratureRidge` and :class:`QuadratureRidgeClassifier`.
+"""
+
+from quadfeat import _aliases, bounds, kernels, plots, rotations, rules
 from quadfeat._utils.version import __version__ as __version__
 from quadfeat.data import ParquetBlocks
 from quadfeat.engine.core import show_config
@@ -26,6 +30,7 @@ __all__ = [
     "grow",
     "kernels",
     "load",
+    "plots",
     "rotations",
     "rules",
     "save",

@@ -1,19 +1,20 @@
-"""The command ``quadfeat``, also as ``python -m quadfeat``."""
+"""Entry point of the command ``quadfeat``, also run by ``python -m quadfeat``."""
 
 from __future__ import annotations
 
 
 def main() -> None:
-    """Run the command, or say what to install for it."""
+    """Run the command. Exit with a hint if a package that it needs is missing."""
     try:
         from quadfeat.apps.cli import main as command
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "quadfeat":
             raise
         raise SystemExit(
-            f"quadfeat: error: the command needs {error.name}: pip install 'quadfeat[study]'"
+            f"quadfeat: error: the command needs {error.name}. "
+            "Install it with: pip install 'quadfeat[study]'"
         ) from None
-    except KeyboardInterrupt:  # what is imported takes a second or two
+    except KeyboardInterrupt:  # the import takes a second or two
         raise SystemExit(130) from None
     command()
 

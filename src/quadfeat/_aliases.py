@@ -1,7 +1,7 @@
-"""Module paths of earlier versions, for old pickles and imports.
+"""Keep the module paths of earlier versions working, for old pickles and imports.
 
 ``MOVED`` maps each old module to the modules that define its names now. An old module is created on
-first import, and looks up its names in the new modules.
+its first import and looks up its names in the new modules.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ MOVED: dict[str, tuple[str, ...]] = {
     "quadfeat.variance": ("quadfeat.auto.variance", "quadfeat.rules.radial"),
 }
 
-# Classes that were renamed.
+# Renamed classes: (old module, old name) -> (new module, new name).
 RENAMED = {("quadfeat._model", "Solution"): ("quadfeat.solvers.normal", "NormalSolution")}
 
 
 class OldPaths(MetaPathFinder, Loader):
-    """Finds modules by their paths in earlier versions."""
+    """Find modules by their paths in earlier versions."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the specification of an old module; None for other names."""
+        """Return the spec of an old module, or ``None`` for any other name."""
         return ModuleSpec(fullname, self) if fullname in MOVED else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Let an old module look up its names in the new modules."""
+        """Make an old module look up its names in the new modules."""
         vars(module)["__getattr__"] = _lookup(module.__name__)
 
 
@@ -90,6 +90,6 @@ _FINDER = OldPaths()
 
 
 def install() -> None:
-    """Let Python find old modules, after all others."""
+    """Add the finder of old modules to the end of ``sys.meta_path``."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.append(_FINDER)

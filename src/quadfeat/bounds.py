@@ -1,12 +1,12 @@
-r"""The error bounds of the paper, as it prints them.
+r"""Evaluate the error bounds of the paper, as printed.
 
-Munkhoeva, Kapushev, Burnaev, Oseledets, "Quadrature-based features for kernel approximation"
-(NeurIPS 2018), section 3 and appendix A. Each function evaluates a printed formula; where the
-printed proof has a slip, the docstring says so. They are the paper's bounds, not guarantees.
+The paper is Munkhoeva, Kapushev, Burnaev, Oseledets, "Quadrature-based features for kernel
+approximation" (NeurIPS 2018), section 3 and appendix A. Each function evaluates one formula, and
+its docstring lists the errors in the printed proof. Do not take the bounds as guarantees.
 
 Symbols: ``d`` is the input dimension, ``D`` the number of features, ``l`` the diameter of the data
 in the kernel's scaled inputs, ``sigma_p`` the standard deviation of the frequencies, ``kappa``
-and ``mu`` bounds of :math:`|\phi|` and :math:`|\phi'|`, and ``M`` a bound of
+and ``mu`` upper bounds of :math:`|\phi|` and :math:`|\phi'|`, and ``M`` an upper bound of
 :math:`|1 - f(\rho z)| / \rho^2`.
 """
 
@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 
 def _in_range(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Make numbers beyond the range of float64 an error that names the arguments."""
+    """Raise an error that names the arguments if a result is beyond the range of float64."""
 
     @functools.wraps(function)
     def checked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -47,8 +47,8 @@ def _in_range(function: Callable[Parameters, Result]) -> Callable[Parameters, Re
             given = inspect.signature(function).bind(*args, **kwargs).arguments
             values = ", ".join(f"{name}={check.one_line(value)}" for name, value in given.items())
             raise ValueError(
-                f"{function.__name__} leaves the range of float64 for {values}: give less extreme "
-                "numbers."
+                f"{function.__name__} is beyond the range of float64 for {values}: pass less "
+                "extreme values."
             ) from None
 
     return checked
@@ -56,7 +56,7 @@ def _in_range(function: Callable[Parameters, Result]) -> Callable[Parameters, Re
 
 @_in_range
 def beta_d(d: int) -> float:
-    r"""Return the paper's dimension factor.
+    r"""Return the factor of the bounds that depends on the dimension only.
 
     .. math::
 
@@ -87,7 +87,7 @@ def sup_error_probability(
     mu: float = 1.0,
     M: float = 0.5,
 ) -> float:
-    r"""Return the paper's bound of the probability of a large error anywhere (Proposition 3.1).
+    r"""Bound the probability that the kernel error reaches ``epsilon`` anywhere (Proposition 3.1).
 
     .. math::
 
@@ -98,7 +98,7 @@ def sup_error_probability(
     Parameters
     ----------
     epsilon : float
-        The error.
+        The error of the kernel.
     n_components : int
         The number of features ``D``.
     d : int
@@ -106,19 +106,20 @@ def sup_error_probability(
     diameter : float
         The diameter ``l`` of the data.
     sigma_p, kappa, mu, M : float
-        See the module; the defaults are the paper's for the Gaussian kernel.
+        See the docstring of this module. The defaults are the paper's values for the Gaussian
+        kernel.
 
     Returns
     -------
     float
-        May exceed 1, and then says nothing.
+        The bound. It may exceed 1 and is then vacuous.
 
     Notes
     -----
-    Slips in print. Hoeffding's inequality is applied to ``d (1 - f) / rho^2``, but ``M`` bounds
-    ``(1 - f) / rho^2``: it lacks the factor ``d``. And ``M = 1/2`` for the Gaussian kernel needs
-    ``|x - y| <= 1`` in scaled inputs, since ``1 - cos(rho z.(x - y)) <= rho^2 |x - y|^2 / 2``; in
-    general it is ``l^2 / 2``.
+    Errors in the paper: the proof applies Hoeffding's inequality to ``d (1 - f) / rho^2``, but
+    ``M`` bounds ``(1 - f) / rho^2`` without the factor ``d``. Also, ``M = 1/2`` for the Gaussian
+    kernel requires ``|x - y| <= 1`` in scaled inputs, since
+    ``1 - cos(rho z.(x - y)) <= rho^2 |x - y|^2 / 2``. In general, ``M = l^2 / 2``.
 
     Examples
     --------
@@ -144,15 +145,15 @@ def n_components_for_sup_error(
     mu: float = 1.0,
     M: float = 0.5,
 ) -> int:
-    r"""Return the smallest ``D`` for which the paper's bound is at most ``delta``.
+    r"""Return the smallest ``D`` for which :func:`sup_error_probability` is at most ``delta``.
 
     .. math::
 
         D \ge \frac{8 M^2 (d+1)}{\varepsilon^2} \left[\frac{2}{1 + 1/d}
         \log\frac{\sigma_p l \kappa \mu}{\varepsilon} + \log\frac{\beta_d}{\delta}\right]
 
-    Parameters and slips are those of :func:`sup_error_probability`; ``delta`` is the probability
-    of failure, above 0 and below 1.
+    ``delta`` is the probability of failure, above 0 and below 1. For the other parameters and the
+    errors in the proof, see :func:`sup_error_probability`.
 
     Examples
     --------
@@ -174,7 +175,7 @@ def rff_sup_error_probability(
     sigma_p: float = 1.0,
     alpha: float = 1.0,
 ) -> float:
-    r"""Return the bound for random Fourier features that the paper compares with (appendix A).
+    r"""Return the paper's bound for random Fourier features, for comparison (appendix A).
 
     .. math::
 
@@ -191,7 +192,7 @@ def rff_sup_error_probability(
 
     Notes
     -----
-    Slip in print: the number of features given in the main text
+    Error in the paper: the number of features in the main text
     (:func:`rff_n_components_for_sup_error`) solves this bound for ``alpha = 1/4``, not 1.
 
     Examples
@@ -200,7 +201,7 @@ def rff_sup_error_probability(
     True
     """
     if check.check_positive(alpha, "alpha") > 1:
-        raise ValueError(f"alpha={alpha!r} is not valid: give a number above 0 and at most 1.")
+        raise ValueError(f"alpha={alpha!r} is not valid: pass a number above 0 and at most 1.")
     return _exp(
         _rff_log_factor(epsilon, d, diameter=diameter, sigma_p=sigma_p)
         - _rate(epsilon, d, 32 * alpha) * check.check_count(n_components, "n_components")
@@ -211,7 +212,7 @@ def rff_sup_error_probability(
 def rff_n_components_for_sup_error(
     epsilon: float, delta: float, d: int, *, diameter: float, sigma_p: float = 1.0
 ) -> int:
-    r"""Return the number of random Fourier features that the paper compares with.
+    r"""Return the paper's number of random Fourier features, for comparison.
 
     .. math::
 
@@ -219,7 +220,7 @@ def rff_n_components_for_sup_error(
         \log\frac{\sigma_p l}{\varepsilon} + \log\frac{\beta_d}{\delta}
         + \frac{d}{d+1} \log\frac{3d+3}{2d}\right]
 
-    Parameters are those of :func:`n_components_for_sup_error`.
+    The parameters are those of :func:`n_components_for_sup_error`.
 
     Examples
     --------
@@ -232,20 +233,20 @@ def rff_n_components_for_sup_error(
 
 @_in_range
 def ridge_error(epsilon: float, *, alpha: float, target_deviation: float = 1.0) -> float:
-    r"""Return the paper's bound of the change of a kernel ridge prediction.
+    r"""Bound how much a kernel approximation changes a ridge prediction.
 
     .. math:: |\hat h(x) - h(x)| \le \frac{\lambda_0 + 1}{\lambda_0^2}\, \sigma_y\, \varepsilon
 
-    for a kernel of at most 1 that is approximated to within ``epsilon`` everywhere.
+    The kernel is at most 1, and its error is at most ``epsilon`` everywhere.
 
     Parameters
     ----------
     epsilon : float
         Largest error of the kernel.
     alpha : float
-        Regularisation per row, ``lambda_0 = lambda / n``.
+        Regularization per row, ``lambda_0 = lambda / n``.
     target_deviation : float, default=1.0
-        Standard deviation ``sigma_y`` of the centred targets.
+        Standard deviation ``sigma_y`` of the centered targets.
 
     Examples
     --------
@@ -273,7 +274,7 @@ def n_components_for_ridge_error(
     mu: float = 1.0,
     M: float = 0.5,
 ) -> int:
-    r"""Return the ``D`` that the paper's bound asks for a change of ridge predictions.
+    r"""Return the ``D`` that limits the change of ridge predictions to ``epsilon``.
 
     .. math::
 
@@ -281,8 +282,9 @@ def n_components_for_ridge_error(
         \left[\frac{2}{1 + 1/d} \log\frac{\sigma_y \sigma_p l \kappa \mu (\lambda_0 + 1)}
         {\lambda_0^2 \varepsilon} + \log\frac{\beta_d}{\delta}\right]
 
-    Here ``epsilon`` is the change of a prediction. This is :func:`n_components_for_sup_error` for
-    the kernel error that :func:`ridge_error` turns into it; parameters and slips are theirs.
+    Here ``epsilon`` is the change of a prediction. The function inverts :func:`ridge_error` to get
+    the largest kernel error, then calls :func:`n_components_for_sup_error`. See these two for the
+    parameters and the errors in the proof.
 
     Examples
     --------
@@ -299,22 +301,22 @@ def n_components_for_ridge_error(
 
 @_in_range
 def variance(n_rules: int, d: int, *, kappa: float = 1.0) -> float:
-    r"""Return the paper's bound of the variance of ``n`` averaged SR(3,3) rules (appendix A.1).
+    r"""Bound the variance of the mean of ``n`` SR(3,3) rules (appendix A.1).
 
     .. math:: \frac{2 + \kappa^4 + \kappa^2}{n (d - 2)}
 
     Parameters
     ----------
     n_rules : int
-        How many rules of ``d + 1`` directions are averaged.
+        The number ``n`` of rules, each with ``d + 1`` directions.
     d : int
         The input dimension, at least 3.
     kappa : float, default=1.0
-        Bound of :math:`|\phi|`.
+        Upper bound of :math:`|\phi|`.
 
     Notes
     -----
-    Slip in print: the covariance enters the variance twice and the proof counts it once, so the
+    Error in the paper: the covariance enters the variance twice, but the proof counts it once. The
     last term should be :math:`2 \kappa^2`.
 
     Examples
@@ -330,7 +332,7 @@ def variance(n_rules: int, d: int, *, kappa: float = 1.0) -> float:
 def _log_factor(
     epsilon: float, d: int, *, diameter: float, sigma_p: float, kappa: float, mu: float
 ) -> float:
-    """Return the logarithm of what stands before the exponential."""
+    """Return the logarithm of the factor in front of the exponential."""
     logarithm = (
         math.log(check.check_positive(sigma_p, "sigma_p"))
         + math.log(check.check_positive(diameter, "diameter"))
@@ -347,10 +349,10 @@ def _rff_log_factor(epsilon: float, d: int, *, diameter: float, sigma_p: float) 
 
 
 def _rate(epsilon: float, d: int, constant: float) -> float:
-    """Return the rate at which the logarithm of a bound falls with each feature."""
+    """Return how much each feature lowers the logarithm of a bound."""
     rate = check.check_positive(epsilon, "epsilon") ** 2 / (constant * (d + 1))
     if rate == 0:
-        raise ValueError(f"epsilon={epsilon!r} is not valid: give a number whose square is not 0.")
+        raise ValueError(f"epsilon={epsilon!r} is not valid: pass a number whose square is not 0.")
     return rate
 
 
@@ -365,7 +367,7 @@ def _ridge_factor(alpha: float) -> float:
 
 def _probability(delta: float) -> float:
     if not 0 < check.check_positive(delta, "delta") < 1:
-        raise ValueError(f"delta={delta!r} is not valid: give a probability above 0 and below 1.")
+        raise ValueError(f"delta={delta!r} is not valid: pass a probability above 0 and below 1.")
     return float(delta)
 
 

@@ -1,1 +1,1 @@
-"""Small parts that every folder uses: validation, seeds, snapshots, lazy attributes."""
+"""Helpers that every folder uses: validation, seeds, snapshots and lazy attributes."""

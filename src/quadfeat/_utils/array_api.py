@@ -1,13 +1,13 @@
-"""Arrays of other libraries, such as PyTorch's tensors: taken as NumPy's and given back as theirs.
+"""Accept arrays of other libraries, such as PyTorch tensors, and return arrays of the same library.
 
-With ``sklearn.config_context(array_api_dispatch=True)`` the result of a method is an array of the
-library that ``X`` is of, on the CPU, in memory that both share. All is computed in NumPy and the
-native core, so that what was fitted to arrays of one library serves those of any other. Without
-that setting arrays are converted as by ``numpy.asarray``, and results are NumPy's, as everywhere in
-scikit-learn.
+With ``sklearn.config_context(array_api_dispatch=True)``, a method returns an array of the same
+library as ``X``, on the CPU and without a copy. NumPy and the native core do all computations, so
+an estimator that was fitted to arrays of one library accepts those of any other. Without that
+setting, arrays are converted as by ``numpy.asarray`` and results are NumPy arrays, as everywhere
+in scikit-learn.
 
-Since scikit-learn asks of estimators with the tag ``array_api_support`` to refuse arrays of another
-library than they were fitted to, estimators here have no such tag.
+Estimators here do not set the tag ``array_api_support``. scikit-learn expects estimators with that
+tag to reject arrays of a library other than the one they were fitted to.
 """
 
 from __future__ import annotations
@@ -24,57 +24,58 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Library(NamedTuple):
-    """The library of an array, by the functions that the array API standard names, and a device."""
+    """The array API namespace and the device of an array."""
 
     namespace: Any
     device: Any
 
     @classmethod
     def of(cls, X: Any) -> Library | None:
-        """Return the library of ``X``, or None if results are to be NumPy's."""
+        """Return the library of ``X``, or ``None`` if results should be NumPy arrays."""
         if not get_config()["array_api_dispatch"] or isinstance(X, np.ndarray):
             return None
-        if not hasattr(X, "__dlpack__"):  # a list, a data frame, a sparse matrix, blocks of rows
+        if not hasattr(X, "__dlpack__"):  # a list, data frame, sparse matrix or blocks of rows
             return None
         namespace, is_compliant = get_namespace(X)
         return cls(namespace, X.device) if is_compliant else None
 
     def from_numpy(self, result: Any) -> Any:
-        """Return what a method has returned, with arrays of this library, in the same memory.
+        """Convert the NumPy arrays in a result to arrays of this library, without copying.
 
-        Texts, which such libraries do not know, stay in arrays of NumPy's.
+        Arrays of strings, which such libraries lack, stay NumPy arrays.
         """
         if isinstance(result, tuple):
             return tuple(self.from_numpy(item) for item in result)
         if not isinstance(result, np.ndarray) or result.dtype.kind not in "biuf":
             return result
-        # Not from_dlpack, whose arrays some versions of NumPy export for reading only.
+        # Avoid from_dlpack: some versions of NumPy export read-only arrays through it.
         return self.namespace.asarray(result, device=self.device)
 
 
 def to_numpy(array: Any, name: str) -> Any:
-    """Return an array of another library as one of NumPy's; anything else as it is."""
-    if type(array).__name__ == "LazyFrame":  # of polars, which has no rows yet
-        raise TypeError(f"{name} is a LazyFrame: give {name}.collect().")
+    """Convert an array of another library to NumPy; return anything else unchanged."""
+    if type(array).__name__ == "LazyFrame":  # a polars query without any rows yet
+        raise TypeError(f"{name} is a LazyFrame: pass {name}.collect().")
     if Library.of(array) is None:
         return array
     if getattr(array, "requires_grad", False):
         raise ValueError(
-            f"{name} requires a gradient, and features have none: give {name}.detach()."
+            f"{name} requires a gradient, which features do not support: pass {name}.detach()."
         )
     try:
         return np.from_dlpack(array)
-    except Exception as error:  # libraries do not agree on what they raise
+    except Exception as error:  # each library raises an error of its own
         raise ValueError(
-            f"{name} is a {type(array).__name__} of {array.dtype} on the device {array.device}, "
-            f"which NumPy cannot read ({error}): give one of float32 or float64 on the CPU."
+            f"{name} is a {type(array).__name__} with dtype {array.dtype} on the device "
+            f"{array.device}, which NumPy cannot read ({error}): pass a float32 or float64 array "
+            "on the CPU."
         ) from error
 
 
 def follows_input(method: Method) -> Method:
-    """Make a method take ``X``, its first argument, of any library, and return arrays of that.
+    """Let a method accept ``X``, its first argument, from any library and return arrays like it.
 
-    What it returns that is no array, such as the estimator itself, is left as it is.
+    Results other than arrays, such as the estimator itself, are returned unchanged.
     """
 
     @functools.wraps(method)

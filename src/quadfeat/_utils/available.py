@@ -1,4 +1,4 @@
-"""Methods that exist only where the parameters of an estimator allow them."""
+"""Methods that exist only if the parameters of an estimator allow them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
-    """Hide a method unless ``check`` of its object is true, as scikit-learn does, with types.
+    """Hide a method unless ``check(estimator)`` is true.
+
+    This is :func:`sklearn.utils.metaestimators.available_if` with type annotations.
 
     Parameters
     ----------
     check : callable
-        Takes the estimator. An error that it raises is shown as the reason.
+        Takes the estimator. If it raises an error, users see that error as the reason.
     """
     decorate: Callable[[Method], Method] = metaestimators.available_if(check)
     return decorate

@@ -1,8 +1,8 @@
-"""Fitted objects that threads share: what they learned changes as a whole.
+"""Make fitted objects safe to share between threads.
 
-Fitting works on a draft and then replaces the attributes of the estimator, all of them by one
-assignment to ``__dict__``. A method that reads a fitted object works on a :func:`snapshot`, which
-holds on to the attributes of that moment. Methods that change an object take turns.
+Fitting works on a draft, then replaces all attributes of the estimator by one assignment to
+``__dict__``. A method that reads a fitted object works on a :func:`snapshot`, which keeps the
+attributes of that moment. Methods that change an object take turns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def snapshot(estimator: Estimator) -> Estimator:
-    """Return an object with the attributes that an estimator has now.
+    """Return an object that keeps the current attributes of an estimator.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def snapshot(estimator: Estimator) -> Estimator:
 
 
 def on_snapshot(method: Method) -> Method:
-    """Let a method see one state of its object, whatever other threads do to it."""
+    """Make a method see one consistent state of its object, even if other threads refit it."""
 
     @functools.wraps(method)
     def consistent(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -47,20 +47,20 @@ def on_snapshot(method: Method) -> Method:
 
 
 class _Locks:
-    """A lock for each estimator that is being changed."""
+    """Hold one lock for each estimator that is being changed."""
 
     def __init__(self) -> None:
         self._reset()
         if hasattr(os, "register_at_fork"):
-            # No thread of the parent lives on in a child, where its locks would stay closed.
+            # The parent's threads do not exist in a child, so nothing would release their locks.
             os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
         self._of: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()
 
     def of(self, estimator: Any) -> Any:
-        # One call of dict.setdefault, which is atomic. A lock around it, left closed by an
-        # interrupt at the wrong moment, would stop all threads.
+        # dict.setdefault is atomic. If we used a lock here, an interrupt at the wrong moment could
+        # leave it locked and block all threads.
         return self._of.setdefault(estimator, threading.RLock())
 
 
@@ -69,6 +69,6 @@ _LOCKS = _Locks()
 
 @contextmanager
 def changing(estimator: Any) -> Iterator[None]:
-    """Wait for all others that are changing an estimator, then keep them waiting."""
+    """Hold the lock of an estimator, so that only one thread changes it at a time."""
     with _LOCKS.of(estimator):
         yield

@@ -1,4 +1,4 @@
-"""Attributes that are computed when they are first asked for."""
+"""Attributes that are computed on first access."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Self = TypeVar("Self", bound="cached_property[Any]")
 
 
 class CopiedState:
-    """Pickle a copy of the attributes, since another thread may be computing one of them."""
+    """Pickle a copy of the attributes, since another thread may add one at the same time."""
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -20,9 +20,9 @@ class cached_property(Generic[Value]):
     """Compute an attribute once, without a lock.
 
     Before Python 3.12, ``functools.cached_property`` holds a lock that all instances share. Threads
-    with different models would wait for each other, and a process that is forked while one of them
-    computes would wait forever. Here threads that ask at the same time all compute, and get equal
-    values.
+    with different models would wait for each other, and a process forked during a computation would
+    wait forever. Here, threads that access the attribute at the same time each compute it and get
+    equal values.
 
     Examples
     --------
@@ -54,6 +54,6 @@ class cached_property(Generic[Value]):
         if instance is None:
             return self
         value = self.compute(instance)
-        # Python looks here first the next time, since there is no __set__. If another thread was
-        # faster, all have its value.
+        # From now on Python finds the value in the instance first, since there is no __set__. If
+        # another thread was faster, every thread gets its value.
         return vars(instance).setdefault(self.name, value)

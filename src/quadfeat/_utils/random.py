@@ -1,4 +1,4 @@
-"""Generators of random numbers: from what a user gives, from each other, from a state."""
+"""Create random number generators from a ``random_state``, another generator or a saved state."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from sklearn.utils import check_random_state
 
 from quadfeat._utils import validation as check
 
-# The bit generators of NumPy, whose states are numbers.
+# NumPy's bit generators. Their states consist of numbers.
 BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
-# Where in its state a bit generator reads next, and the largest place. NumPy does not check them.
-PLACES = {"MT19937": ("state", "pos", 624), "Philox": (None, "buffer_pos", 4)}
+# The read position in the state of a bit generator (part, key) and its largest valid value. NumPy
+# does not check it.
+POSITIONS = {"MT19937": ("state", "pos", 624), "Philox": (None, "buffer_pos", 4)}
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Return a generator: of its own for an int, seeded by it for a RandomState."""
+    """Return a ``Generator`` for any valid ``random_state``.
+
+    An integer, or numbers drawn from a ``RandomState``, seed a new generator.
+    """
     if isinstance(random_state, np.random.Generator):
         return random_state
     legacy = checked_state(random_state)
@@ -27,23 +31,26 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def checked_state(random_state: Any) -> Any:
-    """Return a ``Generator`` or ``RandomState``, from which nothing is drawn yet.
+    """Return a ``Generator`` or ``RandomState`` without drawing from it.
 
     Reject a ``random_state`` that is neither a seed nor a generator.
     """
     if isinstance(random_state, np.random.Generator):
         return random_state
     try:
-        return check_random_state(random_state)  # None is the global one, as in scikit-learn
+        return check_random_state(random_state)  # None is NumPy's global state, as in scikit-learn
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"random_state={check.one_line(random_state)} cannot be used to seed: give an integer "
-            "from 0 to 2**32 - 1, a numpy.random.Generator, a RandomState or None."
+            f"random_state={check.one_line(random_state)} is not valid: pass an integer from 0 to "
+            "2**32 - 1, a numpy.random.Generator, a RandomState or None."
         ) from error
 
 
 def child(rng: np.random.Generator) -> np.random.Generator:
-    """Return a generator of its own, so that more or fewer draws from it change nothing else."""
+    """Return a new generator seeded by ``rng``.
+
+    The number of draws from the child then does not affect later draws from ``rng``.
+    """
     return np.random.default_rng(rng.integers(0, 2**63, size=4))
 
 
@@ -55,14 +62,19 @@ def restored(state: Any) -> np.random.Generator:
 
 
 def check_state(state: Any) -> dict[str, Any]:
-    """Return the state of a generator, of unknown origin, if it can be one."""
+    """Return the state of a generator from an untrusted source, if it is valid."""
     if not isinstance(state, dict) or state.get("bit_generator") not in BIT_GENERATORS:
-        raise ValueError("the state of a generator is none of those that NumPy has")
+        raise ValueError(
+            f"the state is not that of a NumPy bit generator ({', '.join(BIT_GENERATORS)})"
+        )
     name = state["bit_generator"]
-    if name in PLACES:
-        part, key, largest = PLACES[name]
-        place = (state if part is None else state[part])[key]
-        if not check.is_number(place) or not 0 <= place <= largest:
-            raise ValueError(f"the {key} of {name} is {place!r}, not one of 0 to {largest}")
-    restored(state)  # NumPy complains about all else
+    if name in POSITIONS:
+        part, key, largest = POSITIONS[name]
+        position = (state if part is None else state[part])[key]
+        if not check.is_number(position) or not 0 <= position <= largest:
+            raise ValueError(
+                f"{key}={position!r} in the state of {name} is not valid: "
+                f"it must be an integer from 0 to {largest}"
+            )
+    restored(state)  # NumPy checks the rest
     return state

@@ -1,4 +1,4 @@
-"""Checks of arguments, whose messages name the argument, its value and the way out."""
+"""Validate arguments. Error messages name the argument, its value and a way to fix it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Kind = TypeVar("Kind")
 
 FLOAT_DTYPES = (np.float64, np.float32)
 
-# Counts beyond this are slips: arrays of so many entries fit in no memory.
-MOST = 2**40
+# Larger counts are mistakes: no machine has memory for arrays of this size.
+MAX_COUNT = 2**40
 
 
 def check_matrix(X: Any, name: str, estimator: Any = None) -> Any:
     """Return ``X`` as a finite float32 or float64 matrix, dense or CSR without duplicates.
 
-    Messages name the estimator, if there is one.
+    Error messages name the estimator, if it is given.
     """
     return without_duplicates(
         check_array(
@@ -46,7 +46,7 @@ def check_matrix(X: Any, name: str, estimator: Any = None) -> Any:
 
 
 def without_duplicates(X: Any) -> Any:
-    """Return ``X`` with one entry a place if it is sparse, so that its entries tell its range."""
+    """Sum the duplicate entries of a sparse ``X``, so that its stored entries are its values."""
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -54,21 +54,24 @@ def without_duplicates(X: Any) -> Any:
 
 
 def check_pair(X: Any, Y: Any | None) -> tuple[Any, Any, Any]:
-    """Return ``X`` and ``Y`` as matrices of equal width, and the dtype that serves both."""
+    """Return ``X`` and ``Y`` as matrices with equally many columns, and their common dtype."""
     X = check_matrix(X, "X")
     Y = X if Y is None else check_matrix(Y, "Y")
     if X.shape[1] != Y.shape[1]:
         raise ValueError(
-            f"X has {X.shape[1]} columns and Y has {Y.shape[1]}: a kernel compares rows of equal "
-            "width, so pass two matrices with the same columns."
+            f"X has {X.shape[1]} columns and Y has {Y.shape[1]}: pass two matrices with the same "
+            "columns."
         )
     return X, Y, np.result_type(X.dtype, Y.dtype)
 
 
 def check_weights(sample_weight: Any, X: Any, *, part: bool = False) -> Float64Array:
-    """Return a weight >= 0 for each row of ``X``, not all of them zero, unless it is a part."""
+    """Return a weight >= 0 for each row of ``X``.
+
+    Not all weights may be zero, unless ``X`` is only a part of the rows (``part=True``).
+    """
     given = np.asarray(sample_weight)
-    if given.ndim == 1 and not given.any():  # which scikit-learn refuses
+    if given.ndim == 1 and not given.any():  # scikit-learn rejects weights that are all zero
         check_consistent_length(given, X)
         weights = np.zeros(len(given))
     else:
@@ -78,17 +81,17 @@ def check_weights(sample_weight: Any, X: Any, *, part: bool = False) -> Float64A
     with np.errstate(over="ignore"):
         if not np.isfinite(weights.sum() * X.shape[1]):
             raise ValueError(
-                f"sample_weight has numbers as large as {weights.max():.3g}, whose sum is beyond "
-                "the range of numbers: divide them by the largest."
+                f"sample_weight has values up to {weights.max():.3g}, and their sum is beyond the "
+                "range of float64: divide the weights by the largest."
             )
     return weights
 
 
 def check_any_weight(weight: float) -> None:
-    """Complain if no row has a weight: neither the sum of weights nor the largest is positive."""
+    """Raise an error unless ``weight``, the sum or the maximum of all weights, is positive."""
     if not weight > 0:
         raise ValueError(
-            "sample_weight is zero for every row: give a positive weight to at least one."
+            "sample_weight is zero for every row: pass a positive weight for at least one row."
         )
 
 
@@ -98,48 +101,48 @@ def to_dense_float64(X: Any) -> Float64Array:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether ``value`` is a real number; truth values, which Python counts so, are not."""
+    """Return whether ``value`` is a real number. Booleans do not count as numbers."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
 def check_count(value: Any, name: str, minimum: int = 1) -> int:
-    """Return ``value`` as an int if it is a whole number of at least ``minimum``."""
+    """Return ``value`` as an int if it is an integer of at least ``minimum``."""
     if not is_number(value) or not isinstance(value, Integral) or int(value) < minimum:
-        raise ValueError(f"{name}={value!r} is not valid: give a whole number >= {minimum}.")
-    if int(value) > MOST:
-        raise ValueError(f"{name}={one_line(value)} is not valid: give at most {MOST}.")
+        raise ValueError(f"{name}={value!r} is not valid: pass an integer >= {minimum}.")
+    if int(value) > MAX_COUNT:
+        raise ValueError(f"{name}={one_line(value)} is not valid: pass at most {MAX_COUNT}.")
     return int(value)
 
 
 def check_positive(value: Any, name: str) -> float:
     """Return ``value`` as a float if it is a finite number above zero."""
     if not is_number(value):
-        raise TypeError(f"{name}={value!r} is not valid: give a number > 0.")
+        raise TypeError(f"{name}={value!r} is not valid: pass a number > 0.")
     try:
         number = float(value)
-    except OverflowError:  # a whole number beyond the range
+    except OverflowError:  # an integer beyond the range of float64
         number = math.inf
     if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{name}={one_line(value)} is not valid: give a finite number > 0.")
+        raise ValueError(f"{name}={one_line(value)} is not valid: pass a finite number > 0.")
     return number
 
 
 def check_fraction(value: Any, name: str) -> float:
     """Return ``value`` as a float if it is a number from 0 to 1."""
     if not is_number(value) or not 0 <= value <= 1:
-        raise ValueError(f"{name}={value!r} is not valid: give a number from 0 to 1.")
+        raise ValueError(f"{name}={value!r} is not valid: pass a number from 0 to 1.")
     return float(value)
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return ``value`` if it is a truth value."""
+    """Return ``value`` if it is a boolean."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r} is not valid: give True or False.")
+        raise TypeError(f"{name}={value!r} is not valid: pass True or False.")
     return bool(value)
 
 
 def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
-    """Return ``value`` if it is one of ``choices``; suggest the nearest otherwise."""
+    """Return ``value`` if it is one of ``choices``; otherwise suggest the closest one."""
     choices = list(choices)
     if isinstance(value, str) and value in choices:
         return value
@@ -152,53 +155,53 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
 def object_or_name(
     value: Any, name: str, kind: type[Kind], named: Mapping[str, Callable[[], Kind]]
 ) -> Kind:
-    """Return ``value`` if it is of the ``kind``, or what it stands for if it is a name."""
+    """Return ``value`` if it is a ``kind``, or the object that it names if it is a string."""
     if isinstance(value, kind):
         return value
     if isinstance(value, str):
         return named[check_choice(value, name, named)]()
     example = next(iter(named.values()))()
-    folder = type(example).__module__.rpartition(".")[0]  # what is public is in the package
+    package = type(example).__module__.rpartition(".")[0]  # it exports the public names
     raise TypeError(
-        f"{name}={value!r} is not valid: give an object such as {example!r} from "
-        f"{folder}, or one of {', '.join(map(repr, named))}."
+        f"{name}={value!r} is not valid: pass an object such as {example!r} from "
+        f"{package}, or one of {', '.join(map(repr, named))}."
     )
 
 
 def check_kind(
     value: Any, kind: type[Kind], message: str, error: type[Exception] = TypeError
 ) -> Kind:
-    """Return ``value`` if it is of the ``kind``; raise an ``error`` with the message otherwise."""
+    """Return ``value`` if it is a ``kind``; otherwise raise ``error`` with the message."""
     if isinstance(value, kind):
         return value
     raise error(message)
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
-    """Return `` Did you mean 'x'?`` for the choice nearest to ``value``, or nothing."""
+    """Return `` Did you mean 'x'?`` for the choice closest to ``value``, or an empty string."""
     nearest = difflib.get_close_matches(str(value).lower(), list(choices), n=1, cutoff=0.65)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def one_line(thing: object) -> str:
-    """Return the representation of ``thing`` on one line of readable length."""
+    """Return the ``repr`` of ``thing`` on one line, shortened if it is long."""
     text = " ".join(repr(thing).split())
     return text if len(text) <= 200 else f"{text[:120]} ... {text[-60:]}"
 
 
 def check_n_jobs(value: Any) -> int | None:
-    """Return ``value`` if it is ``None`` or a whole number other than 0."""
+    """Return ``value`` if it is ``None`` or an integer other than 0."""
     if value is None:
         return None
     if is_number(value) and isinstance(value, Integral) and int(value) != 0:
         return int(value)
     raise ValueError(
-        f"n_jobs={value!r} is not valid: give None, a number of threads, or -1 for all processors."
+        f"n_jobs={value!r} is not valid: pass None, a number of threads, or -1 for all processors."
     )
 
 
 def warn_user(message: str) -> None:
-    """Warn at the line outside of this package from which it was called."""
+    """Issue a warning that points to the caller's line outside of this package."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("quadfeat."):
         frame, level = frame.f_back, level + 1
@@ -212,10 +215,10 @@ def largest_magnitude(X: Any) -> float:
 
 
 def check_range(gram: Array, kernel: object) -> Array:
-    """Return a Gram matrix if all its values are within the range of its dtype."""
+    """Return a Gram matrix if all its values are finite."""
     if not np.isfinite(gram).all():
         raise ValueError(
-            f"{one_line(kernel)} has values beyond the range of {gram.dtype} on this data: "
-            "rescale X, or pass it as float64."
+            f"{one_line(kernel)} has values beyond the range of {gram.dtype} for this X: "
+            "rescale X or pass it as float64."
         )
     return gram

@@ -1,4 +1,4 @@
-"""``n_components="auto"``: the fewest columns whose error is below a tolerance."""
+"""``n_components="auto"``: find the fewest columns with an error below a tolerance."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from quadfeat.auto.selection import Selection
 from quadfeat.auto.trials import Trial
 from quadfeat.rules import Rule
 
-# More columns than this are taken for a sign that features are the wrong tool. Expected errors are
-# computed for so many at most; to compute them for more takes long.
+# The search fails if it needs more than MOST_COMPONENTS columns: features are then the wrong tool.
+# Expected errors are computed for up to TRUSTED columns, since more columns are slow to evaluate.
 MOST_COMPONENTS = 2**16
 TRUSTED = 2**13
 
-# The search begins here and ends when it knows the number to this factor.
+# The search starts with FIRST columns, and finds their number up to a factor of PRECISION.
 FIRST = 64
 PRECISION = 1.03
 
-# The error with four times the columns should be half of what it was. If it is still this part, the
-# rest is a bias, which does not go away.
+# Four times as many columns should halve the error. If the error is still above this fraction, the
+# rule is biased, and more columns will not help.
 STILL = 0.8
 
 N_TRIALS = 4
@@ -40,7 +40,7 @@ def smallest(select: Select, tol: float) -> int:
     Parameters
     ----------
     select : callable
-        Returns what would be drawn for a number of columns.
+        Returns the selected rule for a number of columns.
     tol : float
         Relative error in the Frobenius norm.
     """
@@ -50,11 +50,11 @@ def smallest(select: Select, tol: float) -> int:
             fewer = expected_error(select(high // 4))
             if error > STILL * fewer:
                 raise ValueError(
-                    f"tol={tol!r} cannot be met by {check.one_line(selection.rule)} on this data, "
-                    f"where it is biased: {high // 4} columns have a relative error of about "
-                    f"{fewer:.2g}, and {high} of {error:.2g}. Use rule='auto' or a larger tol."
+                    f"tol={tol!r} cannot be reached: {check.one_line(selection.rule)} is biased on "
+                    f"this data, with a relative error of about {fewer:.2g} for {high // 4} "
+                    f"columns and {error:.2g} for {high}. Use rule='auto' or a larger tol."
                 )
-            # From here on errors are taken to fall like the root of the number of columns.
+            # For more columns, assume errors proportional to 1 / sqrt(number of columns).
             return _checked(high * (error / tol) ** 2, high, error, tol)
         low, high = high, min(math.ceil(high * _factor(error, tol, 1.2, 8.0)), TRUSTED)
     while high > low + 1 and high > PRECISION * low:
@@ -68,52 +68,52 @@ def smallest(select: Select, tol: float) -> int:
 
 
 def _suffices(select: Select, n_components: int, tol: float) -> bool:
-    """Return whether so many columns do, fewer than some that did."""
+    """Return whether ``n_components`` columns have an expected error of at most ``tol``."""
     try:
         return expected_error(select(n_components)) <= tol
-    except ValueError:  # too few for the rule, such as one that matches moments
+    except ValueError:  # too few columns for the rule, such as one that matches moments
         return False
 
 
 def more(n_components: int, error: float, tol: float) -> int:
-    """Return how many columns to try after so many had an error above ``tol``."""
+    """Return how many columns to try next, if ``n_components`` have an error above ``tol``."""
     following = n_components * _factor(error, tol, 1.02, 1.1)
     return _checked(following, n_components, error, tol)
 
 
 def _factor(error: float, tol: float, least: float, most: float) -> float:
-    """Return how many times the columns it takes, within bounds."""
+    """Return the factor by which to increase the number of columns, within bounds."""
     return min(max((error / tol) ** 2, least), most)
 
 
 def _checked(needed: float, n_components: int, error: float, tol: float) -> int:
-    """Return a number of columns if it is not absurd, or say what so many others would give."""
+    """Return a number of columns as an integer; raise an error if it is too large."""
     if needed <= MOST_COMPONENTS:
         return math.ceil(needed)
     raise ValueError(
-        f"tol={tol!r} would take about {needed:.2g} columns on this data, while {n_components} "
-        f"have a relative error of about {error:.2g}: give a larger tol, a wider kernel (a smaller "
-        "gamma, a longer length_scale), or n_components as a number."
+        f"tol={tol!r} needs about {needed:.2g} columns on this data; {n_components} columns have a "
+        f"relative error of about {error:.2g}. Pass a larger tol, a wider kernel (a smaller gamma "
+        "or a larger length_scale), or n_components as an integer."
     )
 
 
 def expected_error(selection: Selection) -> float:
-    """Return the expected error of what was selected."""
+    """Return the expected error of the selected rule."""
     return next(c.error for c in selection.candidates if c.rule is selection.rule)
 
 
 def given(rule: Rule, sample: Sample, n_components: int, rng: np.random.Generator) -> Selection:
-    """Return the selection of a rule that the user has chosen, its error found by trials."""
+    """Return the selection of a user's rule, with its error from trials."""
     trial = Trial.of_whole(rule, sample.first(GIVEN_ROWS), n_components)
     trial.run(N_TRIALS, rng)
     return Selection.given(rule, trial.candidate())
 
 
 def paper_bound(sample: Sample, tol: float) -> int | None:
-    """Return how many columns the paper's bound asks for, if it speaks of such a kernel.
+    """Return the number of columns that the paper's bound requires; None if it does not apply.
 
-    It bounds the probability, here 0.05, that the largest absolute error over all pairs exceeds
-    ``tol``. The diameter of the data is that of the sample.
+    With so many columns, the largest absolute error over all pairs is below ``tol`` with
+    probability 0.95. The diameter of the sample is used as that of the data.
     """
     kernel = sample.kernel
     diameter = float(pdist(sample.scaled).max(initial=0.0))

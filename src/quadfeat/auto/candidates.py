@@ -1,11 +1,11 @@
-"""A rule that was considered, and its score.
+"""A candidate rule and its expected error.
 
-The score is the mean squared error of ``Z Z'`` over pairs of rows, including the diagonal as often
-as it occurs and including a bias, relative to the kernel's own mean square.
+The error is the mean squared error of ``Z Z'`` over all pairs of rows, relative to the mean square
+of the kernel. It includes any bias, and pairs of a row with itself.
 
-Blocks and what remains behind them (see ``remainder`` of the rules) are independent and unbiased.
-With mean squared errors ``V`` of the blocks and ``U`` of the remainder, the best share of the
-remainder is :math:`V / (V + U)`, which makes the error :math:`V U / (V + U)`.
+Whole blocks and the remainder (see the parameter ``remainder`` of rules) are independent and
+unbiased. If their mean squared errors are ``V`` and ``U``, the best share of the remainder is
+:math:`V / (V + U)`, with the error :math:`V U / (V + U)`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from quadfeat.rules import Rule
 
 @register
 class Candidate(NamedTuple):
-    """A rule that was considered.
+    """A candidate rule and its expected error.
 
     Attributes
     ----------
     rule : Rule
-        What could have been drawn.
+        The rule.
     error : float
         Expected error relative to the kernel, in the Frobenius norm.
     uncertainty : float
-        Standard error of ``error``, given the rows; 0 for a closed form, which is right to some per
-        cent.
+        Standard error of ``error``, given the rows. It is 0 for a closed form, which is accurate to
+        a few percent.
     method : str
-        ``"closed form"`` or ``"trials"``.
+        How the error was estimated: ``"closed form"`` or ``"trials"``.
     """
 
     rule: Rule
@@ -41,14 +41,14 @@ class Candidate(NamedTuple):
     method: str
 
     def check_consistency(self) -> None:
-        """Raise an error if this is no candidate; see ``quadfeat.io.register``."""
+        """Raise an error if an attribute is not valid; see ``quadfeat.io.register``."""
         checks.check_kind(self.rule, Rule, "rule of an item of candidates_")
 
 
 def best_remainder(blocks: float, rest: float, n_blocks: int, n_rest: int) -> tuple[float, float]:
-    """Return the best weight of a remainder relative to blocks, at most 1, and the error then.
+    """Return the best weight of the remainder relative to blocks, at most 1, and its error.
 
-    ``blocks`` and ``rest`` are the mean squared errors of the two by themselves.
+    ``blocks`` and ``rest`` are the mean squared errors of the blocks and of the remainder alone.
     """
     if blocks + rest == 0:
         return 1.0, 0.0

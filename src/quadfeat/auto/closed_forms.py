@@ -1,7 +1,7 @@
-r"""Errors of rules on a sample by a formula, without drawing them.
+r"""Expected errors of rules on a sample in closed form, without drawing nodes.
 
-:mod:`quadfeat.auto.variance` has the formula. It holds for stationary kernels and blocks that are
-turned at random.
+The formula is in :mod:`quadfeat.auto.variance`. It holds for stationary kernels and randomly
+rotated blocks.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ CLOSED_FORMS_FROM = 3
 
 
 def closed_form(rule: Rule, sample: Sample, n_components: int) -> Candidate | None:
-    """Return a rule with the best weight for its remainder and its error, if there is a formula.
+    """Return a rule with the best weight of its remainder, and its error; None without a formula.
 
     Parameters
     ----------
     rule : Rule
-        What could be drawn.
+        The rule to evaluate.
     sample : Sample
         Rows of the data, and the kernel.
     n_components : int
@@ -38,16 +38,17 @@ def closed_form(rule: Rule, sample: Sample, n_components: int) -> Candidate | No
 
 
 def _evaluate(rule: Rule, block: BlockDescription, sample: Sample, n_components: int) -> Candidate:
-    """Return a candidate with the best weight for what remains behind whole blocks."""
+    """Return the rule as a candidate, with the best weight of the nodes after whole blocks."""
     d = sample.d
-    kernel: Any = sample.kernel  # a stationary one, which has at_distance
+    kernel: Any = sample.kernel  # stationary, so it has at_distance
     per_block = rule.nodes_per_block(d)
     distances, frequency = sample.distances
     moments = BlockMoments.of(distances, block.radii, block.weights, d, block.cosine)
     layout = Layout.of(n_components, kernel, origin=rule.has_origin(kernel), reflect=True)
 
     def mean_variance(n_nodes: int, has_single: bool) -> float:
-        # The phase of a single cosine adds the variance 1/2 to its node's, on the diagonal too.
+        # The random phase of a single cosine adds 1/2 to the variance of its node, also on the
+        # diagonal.
         phase = 0.5 / n_nodes**2 if has_single else 0.0
         variance = moments.variance(n_nodes, per_block, stratified=block.is_stratified)
         return float(frequency @ variance) + phase

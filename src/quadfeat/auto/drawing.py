@@ -1,4 +1,4 @@
-"""Draw the map of a kernel for given rows, with a given or chosen rule."""
+"""Draw the map of a kernel for the rows of the data, with a given or chosen rule."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from quadfeat.maps.survey import View
 from quadfeat.rules import Rule, as_rule
 from quadfeat.rules.presets import NAMED
 
-# Cost of the error estimate at the end of a fit: entries of features, and limits for the number of
-# pairs.
+# Limits for the error estimate at the end of a fit: the entries of features, and the smallest and
+# largest number of pairs.
 ENTRIES_AT_FIT = 2**22
 PAIRS_AT_FIT = (200, 10_000)
 
@@ -42,8 +42,9 @@ class Drawn:
     ----------
     map : KernelMap
     candidates : tuple of Candidate
-        The rules that were considered, from best to worst.
+        The candidate rules, from best to worst.
     why : str
+        The reason for the rule.
     error : KernelError
         The error on the rows that the map was fitted to.
     bound : int or None
@@ -59,16 +60,16 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Draws maps of a kernel for given rows.
+    """Draws maps of a kernel for the rows of the data.
 
     Attributes
     ----------
     kernel : Kernel
-        Its scale is numeric.
+        A kernel with a numeric scale.
     rule : Rule or str
-        The parameter of the user.
+        The user's parameter ``rule``.
     reweight : bool
-        Whether to fit weights of nodes to the rows.
+        Whether to fit the weights of nodes to the rows.
     view : View
         The rows, or a sample of them.
     rng : numpy.random.Generator
@@ -91,7 +92,7 @@ class Drawing:
         else:
             selection = Selection.given(clone(as_rule(self.rule)))
         drawn, why = self._draw(selection, n_components)
-        # Pairs per row in a group of the largest size.
+        # A group of the largest size has this many pairs for each row.
         per_row = (kernel_error.LARGEST_GROUP - 1) / 2
         affordable = min(
             int(ENTRIES_AT_FIT / n_components * per_row),
@@ -124,8 +125,8 @@ class Drawing:
         said = (
             ""
             if bound is None
-            else f" The paper's bound asks for {bound} columns to have an absolute error below "
-            f"{tol:g} on all pairs, with probability 0.95."
+            else f" The paper's bound requires {bound} columns for an absolute error below "
+            f"{tol:g} on all pairs with probability 0.95."
         )
         why = (
             f"{n_components} columns have a relative error of {error}, below tol={tol:g}. "
@@ -134,7 +135,7 @@ class Drawing:
         return Drawn(drawn, selection.candidates, why, error, bound)
 
     def _chooses_rule(self) -> bool:
-        """Return whether the rule is chosen by the data."""
+        """Return whether the data determines the rule."""
         if isinstance(self.rule, str):
             return check.check_choice(self.rule, "rule", ("auto", *NAMED)) == "auto"
         return False
@@ -143,7 +144,7 @@ class Drawing:
         return Sample.from_rows(self.view.sample(N_ROWS), self.kernel)
 
     def _draw(self, selection: Selection, n_components: int) -> tuple[KernelMap, str]:
-        """Draw the nodes of the selected rule, and fit their weights with ``reweight``."""
+        """Draw the nodes of the selected rule, and fit their weights if ``reweight`` is set."""
         rule, rng, X = selection.rule, self.rng, self.view.table
         before = rng.bit_generator.state
         projection = self.kernel.projection
@@ -153,10 +154,10 @@ class Drawing:
         if self.reweight:
             result = reweight(nodes, self.kernel, X, child(rng))
             nodes, origin = result.nodes, replace(origin, reweighted=result.kept)
-            kept = "were kept" if result.kept else "were not kept"
+            kept = "are used" if result.kept else "are not used"
             why += (
-                f" Weights fitted to the data {kept}, since the error on pairs held out was "
-                f"{result.error_after:.3g} with them and {result.error_before:.3g} without."
+                f" Weights fitted to the data {kept}: the error on held-out pairs is "
+                f"{result.error_after:.3g} with them and {result.error_before:.3g} without them."
             )
         return map_of(self.kernel, nodes, origin).with_jobs(self.n_jobs), why
 

@@ -1,7 +1,7 @@
-r"""``rule="auto"``: the rule with the smallest error on a sample of the user's rows.
+r"""``rule="auto"``: choose the rule with the smallest error on a sample of the rows.
 
-For stationary kernels spherical-radial rules have closed forms of their errors
-(:mod:`quadfeat.auto.closed_forms`); other rules and kernels are tried out on the sample a few times
+For stationary kernels, the errors of spherical-radial rules have closed forms
+(:mod:`quadfeat.auto.closed_forms`). Other rules and kernels are drawn a few times on the sample
 (:mod:`quadfeat.auto.trials`).
 """
 
@@ -35,24 +35,25 @@ __all__ = [
     "trial_error",
 ]
 
-# With many columns, fewer rows: so many that features have not many more entries than these.
+# With many columns, the sample has fewer rows, so that its features have about this many entries.
 FEWEST_ROWS = 64
 ENTRIES_OF_SAMPLE = 2**16
 
 TILTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-# Low-discrepancy points in more coordinates are no better than random ones, and slow to draw.
+# In higher dimensions, low-discrepancy points are slow to draw and not better than random points.
 QUASI_UP_TO = 256
 
-# Matching second moments distorts the nodes where they are few more than the columns.
+# Matching second moments distorts the nodes unless there are this many times as many nodes as
+# columns of the data.
 MATCHED_FROM = 1.25
 
-# A rule with dense nodes has to be better by this factor than one whose nodes have structure.
+# A rule with dense nodes is chosen only if structured rules have an error larger by this factor.
 WORTH_IT = 1.05
 
 
 class Selection(NamedTuple):
-    """The chosen rule, all candidates from the best to the worst, and the reason in a sentence."""
+    """The chosen rule, all candidates from best to worst, and the reason in a few sentences."""
 
     rule: Rule
     candidates: tuple[Candidate, ...]
@@ -60,8 +61,8 @@ class Selection(NamedTuple):
 
     @classmethod
     def given(cls, rule: Rule, *candidates: Candidate) -> Selection:
-        """Return the selection of a rule that the user has chosen."""
-        return cls(rule, candidates, f"{check.one_line(rule)} was given.")
+        """Return the selection of a rule that the user has given."""
+        return cls(rule, candidates, f"The rule was given: {check.one_line(rule)}.")
 
 
 def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selection:
@@ -74,12 +75,12 @@ def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selec
     n_components : int
         Number of columns of the map.
     rng : numpy.random.Generator
-        For trials.
+        Generator for the trials.
     """
-    if sample.d <= QUASI_UP_TO:  # there are many rules to try; of others, all rows can be afforded
+    if sample.d <= QUASI_UP_TO:  # in higher dimensions there are few rules, so all rows are used
         sample = sample.first(max(FEWEST_ROWS, ENTRIES_OF_SAMPLE // n_components))
     candidates: list[Candidate] = []
-    others: list[Rule] = []  # without a closed form
+    others: list[Rule] = []  # rules without a closed form
     for rule in rules_to_consider(sample, n_components):
         candidate = closed_form(rule, sample, n_components)
         if candidate is None:
@@ -95,7 +96,7 @@ def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selec
 
 
 def rules_to_consider(sample: Sample, n_components: int) -> Iterator[Rule]:
-    """Yield the rules that can serve the kernel, the fastest first."""
+    """Yield the rules that support the kernel, the fastest first."""
     kernel, d = sample.kernel, sample.d
     has_moments = False
     if kernel.spectrum.is_isotropic:
@@ -112,7 +113,7 @@ def rules_to_consider(sample: Sample, n_components: int) -> Iterator[Rule]:
             rule = QuasiMonteCarlo(sequence=sequence)
             if has_moments and enough:
                 yield QuasiMonteCarlo(sequence=sequence, matched=True)
-            # Where dense nodes are slow, those without the right moments are not worth it.
+            # If dense nodes are slow, only nodes with matched moments can be worth their cost.
             if rule.is_fast(d) or not has_moments:
                 yield rule
     if not kernel.spectrum.is_isotropic:
@@ -122,7 +123,7 @@ def rules_to_consider(sample: Sample, n_components: int) -> Iterator[Rule]:
 def _spherical_radial_rules(
     kernel: Kernel, spectrum: IsotropicSpectrum, d: int, n_components: int
 ) -> Iterator[SphericalRadial]:
-    """Yield the spherical-radial rules that a kernel allows."""
+    """Yield the spherical-radial rules that support a kernel."""
     has_second, has_fourth = (bool(np.isfinite(spectrum.moment(d, t))) for t in (1.0, 2.0))
     order = kernel.nonlinearity.homogeneity
     if order is not None and np.isfinite(spectrum.moment(d, order)):
@@ -135,7 +136,8 @@ def _spherical_radial_rules(
             if spectrum.has_tilt(d, tilt):
                 yield SphericalRadial(tilt=tilt, radii="stratified", origin=origin)
         return
-    # Fourth moments say how much a stretch to exact second moments varies.
+    # Matching second moments stretches the nodes. Without fourth moments the stretch varies too
+    # much.
     origin = "match" if has_fourth else "renormalise"
     for directions in ("simplex", "orthoplex"):
         for tilt in TILTS:
@@ -143,33 +145,33 @@ def _spherical_radial_rules(
                 yield SphericalRadial(
                     directions=directions, tilt=tilt, radii="stratified", origin=origin
                 )
-        if has_fourth and n_components > 1:  # there has to be room for the origin
+        if has_fourth and n_components > 1:  # one column is for the origin
             yield SphericalRadial(directions=directions, tilt="fixed")
 
 
 def _why(
     chosen: Candidate, ordered: tuple[Candidate, ...], sample: Sample, n_components: int
 ) -> str:
-    """Return a sentence whose every number is one of the candidates'."""
+    """Return the reason for the choice, in sentences that compare expected errors."""
     text = (
-        f"{_in_short(chosen.rule)} is expected to have a relative error of "
-        f"{chosen.error:.3g} with {n_components} column{'s' if n_components > 1 else ''}, by "
-        f"{chosen.method} on {len(sample.rows)} rows"
+        f"{_in_short(chosen.rule)} has an expected relative error of "
+        f"{chosen.error:.3g} with {n_components} column{'s' if n_components > 1 else ''} "
+        f"({chosen.method} on {len(sample.rows)} rows)."
     )
     best, *others = ordered
     if chosen is not best:
         return (
-            f"{text}; {_in_short(best.rule)} would have {best.error:.3g}, but has to multiply "
-            "by a dense matrix."
+            f"{text} {_in_short(best.rule)} has {best.error:.3g}, but is slower, since it "
+            "multiplies by a dense matrix."
         )
     if not others:
-        return f"{text}; no other rule serves this kernel and number of columns."
+        return f"{text} No other rule supports this kernel and number of columns."
     return (
-        f"{text}; the next best of {len(ordered)} candidates is {_in_short(others[0].rule)} "
+        f"{text} The next best of {len(ordered)} candidates is {_in_short(others[0].rule)} "
         f"with {others[0].error:.3g}."
     )
 
 
 def _in_short(rule: Rule) -> str:
-    """Return a rule on one line, its numbers with three digits."""
+    """Return a rule on one line, with numbers rounded to three digits."""
     return re.sub(r"\d+\.\d{3,}(e-?\d+)?", lambda n: f"{float(n[0]):.3g}", check.one_line(rule))

@@ -1,4 +1,4 @@
-"""Errors of rules on a sample by drawing them."""
+"""Estimate the errors of rules by drawing them on a sample."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from quadfeat.maps.quadrature import QuadratureMap
 from quadfeat.rules import Layout, Rule
 from quadfeat.rules.nodes import columns_per_node
 
-# Entries of features and of nodes that all trials together may take; how many trials at least and
-# at most.
+# Limits for the trials of a rule: the entries of all features and nodes, and the number of trials.
 ENTRIES_TO_TRY = 2**23
 LEAST_TRIALS = 2
 MOST_TRIALS = 32
 
-# Dense nodes of more entries take so long to draw that they are tried once only.
+# Dense nodes with more entries are slow to draw, so they get only the first trials.
 ENTRIES_TO_DRAW = 2**19
 
-# A rule whose first trials have an error of more than so many times the best is not tried again.
+# A rule whose first trials have an error above this multiple of the best is not tried again.
 PROMISING = 1.4
 
 
@@ -34,23 +33,24 @@ def try_out(
     known: list[Candidate],
     rng: np.random.Generator,
 ) -> list[Candidate]:
-    """Return rules with their errors. Each is tried a few times, promising ones more often.
+    """Estimate the errors of rules from a few trials each, and more for promising rules.
 
     Parameters
     ----------
     rules : list of Rule
-        What could be drawn.
+        The rules to try.
     sample : Sample
         Rows of the data, and the kernel.
     n_components : int
         Number of columns of the map.
     known : list of Candidate
-        Others, whose errors say what is promising.
+        Candidates with known errors, which decide whether a rule is promising.
     rng : numpy.random.Generator
-        For the draws.
+        Generator for the draws.
     """
     tried = [Trial.of(rule, sample, n_components) for rule in rules]
-    entries = (len(sample.gram) + 4 * sample.d) * n_components  # drawing nodes takes longer
+    # An entry of the nodes takes about four times as long as one of the features.
+    entries = (len(sample.gram) + 4 * sample.d) * n_components
     entries *= sample.kernel.nonlinearity.cost
     most = int(np.clip(ENTRIES_TO_TRY // (4 * entries), LEAST_TRIALS, MOST_TRIALS))
     first = max(1, most // 4)
@@ -66,12 +66,12 @@ def try_out(
 
 @dataclass
 class Trial:
-    """Draws of a rule on the sample: of its blocks, and of what remains behind them."""
+    """Draws of a rule on the sample: of its whole blocks, and of the remaining nodes."""
 
     rule: Rule
     sample: Sample
-    n_blocks: int  # nodes in whole blocks
-    n_rest: int  # nodes that remain
+    n_blocks: int  # number of nodes in whole blocks
+    n_rest: int  # number of remaining nodes
     block_columns: int
     rest_columns: int
     block_errors: list[float] = field(default_factory=list)
@@ -79,25 +79,25 @@ class Trial:
 
     @classmethod
     def of_whole(cls, rule: Rule, sample: Sample, n_components: int) -> Trial:
-        """Return a trial of a rule as it is, whatever remains."""
+        """Return a trial of a rule that does not separate the remaining nodes."""
         return cls(rule, sample, n_components, 0, n_components, 0)
 
     @classmethod
     def of(cls, rule: Rule, sample: Sample, n_components: int) -> Trial:
-        """Return a trial that has not been run."""
+        """Return a trial without any draws."""
         kernel = sample.kernel
         layout = Layout.of(n_components, kernel, origin=rule.has_origin(kernel), reflect=True)
         whole, rest = rule.whole_and_rest(layout, rule.nodes_per_block(sample.d))
-        if not whole:  # a single column is all there is
+        if not whole:  # the map has a single column
             return cls.of_whole(rule, sample, n_components)
         rest_columns = columns_per_node(kernel, layout.reflected) * rest - layout.last_is_single
         block_columns = n_components - rest_columns
-        # Each part by itself has an origin, if the rule has one.
+        # If the rule has an origin, each part has one.
         rest_columns += layout.has_origin_column
         return cls(rule, sample, whole, rest, block_columns, rest_columns)
 
     def run(self, n_trials: int, rng: np.random.Generator) -> None:
-        """Draw the rule some times more."""
+        """Draw the rule ``n_trials`` more times."""
         rest_rule = self.rule.for_remainder()
         for _ in range(n_trials):
             self.block_errors.append(trial_error(self.rule, self.sample, self.block_columns, rng))
@@ -105,7 +105,7 @@ class Trial:
                 self.rest_errors.append(trial_error(rest_rule, self.sample, self.rest_columns, rng))
 
     def candidate(self) -> Candidate:
-        """Return the rule with the best weight of what remains, and its error."""
+        """Return the rule with the best weight of the remaining nodes, and its error."""
         error = float(np.mean(self.block_errors))
         spread = float(np.std(self.block_errors)) / error if error > 0 else 0.0
         rule = self.rule
@@ -119,7 +119,7 @@ class Trial:
 
 
 def trial_error(rule: Rule, sample: Sample, n_components: int, rng: np.random.Generator) -> float:
-    """Return the mean squared error of a draw of a rule, in units of the kernel's largest value."""
+    """Draw a rule and return its mean squared error, in units of the kernel's largest value."""
     kernel, rows = sample.kernel, sample.rows
     nodes = rule.draw(sample.d, n_components, kernel, rng)
     Z = QuadratureMap(kernel, nodes).with_jobs(1).columns(rows)

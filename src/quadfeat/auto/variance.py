@@ -1,23 +1,24 @@
-r"""How far a drawn rule will be from a stationary kernel, before it is drawn.
+r"""The variance of a spherical-radial rule for a stationary kernel, in closed form.
 
-For two rows at the scaled distance ``r``, a spherical-radial rule of ``M`` nodes whose weights sum
-to 1 estimates :math:`k(r) - 1` by the mean of
+Let a spherical-radial rule have ``M`` nodes, whose weights sum to 1. For two rows at the scaled
+distance ``r``, it estimates :math:`k(r) - 1` by the mean of
 
 .. math:: h(\rho, s) = \frac{m_t}{\rho^{2t}} (\cos(\rho r s) - 1), \qquad s = z^\top \delta / r,
 
-over its nodes. In a block the directions ``z`` are a randomly turned simplex or orthoplex, so any
-two of them have the same inner product ``c`` (``-1/d`` or 0). With Gegenbauer polynomials
-:math:`p_l`, orthonormal for the distribution of ``s`` on the sphere, and
-:math:`a_l(\rho) = E_s[h(\rho, s) p_l(s)]`, the addition theorem gives for nodes ``i``, ``j``
+over its nodes. In a block, the directions ``z`` are a randomly rotated simplex or orthoplex, so any
+two of them have the same inner product ``c`` (``-1/d`` or 0). Let :math:`p_l` be the Gegenbauer
+polynomials, orthonormal for the distribution of ``s`` on the sphere, and
+:math:`a_l(\rho) = E_s[h(\rho, s) p_l(s)]`. Then the addition theorem gives for nodes ``i``, ``j``
 
 .. math::
 
     E[h_i h_j] = \sum_l E[a_l(\rho_i) a_l(\rho_j)]\, P_l(c), \qquad P_l(c) = p_l(c) / p_l(1),
 
 where :math:`E[a_l(\rho_i) a_l(\rho_j)]` is :math:`E[a_l]^2` for independent radii. Stratified radii
-are in different ones of ``M`` slices: with the means :math:`\mu_k` of :math:`a_l` over the slices
-it is :math:`(M\, E[a_l]^2 - \overline{\mu_k^2}) / (M - 1)`. Integrals over ``s`` and the radius are
-sums over a few nodes; stretching radii (``origin="match"``) is left out of account.
+are in ``M`` different slices. With the means :math:`\mu_k` of :math:`a_l` over the slices, the
+expectation is :math:`(M\, E[a_l]^2 - \overline{\mu_k^2}) / (M - 1)`. Integrals over ``s`` and the
+radius are sums over a few nodes. The formula neglects the stretching of radii
+(``origin="match"``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from quadfeat._utils.validation import Float64Array
 
-N_ANGLES = 40  # nodes of the Gauss rule for s, and polynomials
+N_ANGLES = 40  # number of nodes of the Gauss rule for s, and of polynomials
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,10 @@ class AngularRule:
     Attributes
     ----------
     nodes : array of shape (n,)
-        Where the rule evaluates.
+        The nodes of the rule.
     projections : array of shape (n, n)
-        ``projections[l] @ values`` is the coefficient of ``p_l`` of a function with these values.
+        ``projections[l] @ values`` is the coefficient of ``p_l``, given the values of a function at
+        the nodes.
     recurrence : array of shape (n - 1,)
         The coefficients of ``s p_l = b_l p_(l-1) + b_(l+1) p_(l+1)``.
     """
@@ -52,7 +54,7 @@ class AngularRule:
 
     @classmethod
     def of(cls, d: int, n: int = N_ANGLES) -> AngularRule:
-        """Return the rule in ``d`` dimensions, by Golub and Welsch.
+        """Return the rule in ``d`` dimensions by the method of Golub and Welsch.
 
         Examples
         --------
@@ -63,13 +65,14 @@ class AngularRule:
         n = 2 if d == 1 else n  # on a line there are two directions
         degree = np.arange(1, n)
         half = d / 2
-        # The case l = 1 of the general formula, which is 0 / 0 on the plane, comes first.
+        # The first coefficient is 1 / d. The general formula would be 0 / 0 for d = 2.
         squares = np.full(n - 1, 1.0 / d)
         rest = degree[1:]
         squares[1:] = rest * (rest + d - 3) / (4 * (rest + half - 1) * (rest + half - 2))
         recurrence = np.sqrt(squares)
         nodes, vectors = eigh_tridiagonal(np.zeros(n), recurrence)
-        # Row l of the vectors is p_l at the nodes times the roots of the weights, row 0.
+        # Row l of the vectors is p_l at the nodes, times the square roots of the weights. Row 0 has
+        # these roots, up to their signs.
         vectors = vectors * np.where(vectors[0] < 0, -1.0, 1.0)
         return cls(nodes, vectors * vectors[0], recurrence)
 
@@ -89,12 +92,12 @@ class AngularRule:
 
 @dataclass(frozen=True)
 class BlockMoments:
-    """What the variance of a spherical-radial rule is made of, for a list of distances.
+    """The terms of the variance of a spherical-radial rule, for several distances.
 
     Attributes
     ----------
     coefficients : array of shape (n_distances, n_radii, n_degrees)
-        The coefficients ``a_l`` at equally likely radii, in their order.
+        The coefficients ``a_l`` at equally likely radii, in increasing order.
     ratios : array of shape (n_degrees,)
         ``P_l(c)`` for the inner product ``c`` of two directions of a block.
     """
@@ -106,7 +109,7 @@ class BlockMoments:
     def of(
         cls, distances: Float64Array, radii: Float64Array, weights: Float64Array, d: int, c: float
     ) -> BlockMoments:
-        """Return the moments for equally likely ``radii`` whose nodes weigh ``weights / M``."""
+        """Return the moments for equally likely ``radii`` of nodes with ``weights / M``."""
         angles = AngularRule.of(d)
         half_angles = np.multiply.outer(np.outer(distances, radii), angles.nodes / 2.0)
         values = -2.0 * np.sin(half_angles) ** 2 * weights[:, None]  # cos - 1 without cancellation
@@ -114,26 +117,26 @@ class BlockMoments:
 
     @property
     def mean(self) -> Float64Array:
-        """``E[h]`` for each distance: the estimate of ``k - 1``, but for a bias."""
+        """``E[h]`` for each distance, which equals ``k - 1`` for an unbiased rule."""
         return np.asarray(self.coefficients[:, :, 0].mean(axis=1))
 
     def variance(self, n_nodes: int, per_block: int, *, stratified: bool) -> Float64Array:
-        """Return the variance of the mean of ``n_nodes`` nodes, the last block cut.
+        """Return the variance of the mean over nodes, for each distance.
 
         Parameters
         ----------
         n_nodes : int
-            How many nodes.
+            Number of nodes. The last block may be incomplete.
         per_block : int
-            How many make a whole block.
+            Number of nodes in a whole block.
         stratified : bool
-            Whether their radii are stratified.
+            Whether the radii are stratified.
         """
         n_blocks, rest = divmod(n_nodes, per_block)
         pairs = n_nodes * (n_nodes - 1)
         same_block = n_blocks * per_block * (per_block - 1) + rest * (rest - 1)
         squares = (self.coefficients**2).mean(axis=1).sum(axis=1)
-        products = self.coefficients.mean(axis=1) ** 2  # of two nodes, degree by degree
+        products = self.coefficients.mean(axis=1) ** 2  # for two nodes, one for each degree
         if stratified and n_nodes > 1:
             products = (n_nodes * products - self._slice_squares(n_nodes)) / (n_nodes - 1)
         within, between = products @ self.ratios, products[:, 0]
@@ -141,14 +144,18 @@ class BlockMoments:
         return np.maximum(total / n_nodes**2 - self.mean**2, 0.0)
 
     def _slice_squares(self, n_slices: int) -> Float64Array:
-        """Return the mean over slices of the squared mean in a slice, (n_distances, n_degrees)."""
+        """Return the mean over slices of the squared mean in a slice.
+
+        The result has shape (n_distances, n_degrees).
+        """
         n_radii = self.coefficients.shape[1]
         if n_slices >= n_radii:
-            # What varies within slices that are finer than the radii are, by differences.
+            # Slices are narrower than the steps between radii: estimate the variance within a slice
+            # from differences.
             steps = np.diff(self.coefficients, axis=1) ** 2
             within = steps.sum(axis=1) / max(1, n_radii - 1) * (n_radii / n_slices) ** 2 / 12.0
             return np.asarray((self.coefficients**2).mean(axis=1) - within)
-        # Integrals up to the ends of the slices, of functions that are constant between radii.
+        # Integrate up to the ends of the slices, with coefficients constant between radii.
         integrals = np.cumsum(self.coefficients, axis=1) / n_radii
         integrals = np.concatenate([np.zeros_like(integrals[:, :1]), integrals], axis=1)
         ends = np.arange(n_slices + 1) * (n_radii / n_slices)

@@ -9,7 +9,7 @@ from quadfeat._utils.validation import Float64Array
 
 
 class Block(NamedTuple):
-    """Rows that were validated, with their targets and weights."""
+    """Validated rows with their targets and weights."""
 
     X: Any
     y: Any
@@ -22,7 +22,7 @@ class Block(NamedTuple):
         return n_rows
 
     def part(self, rows: Any) -> Block:
-        """Return the rows of a slice or a mask."""
+        """Return the rows that a slice or a mask selects."""
         return Block(
             self.X[rows],
             None if self.y is None else self.y[rows],
@@ -31,7 +31,7 @@ class Block(NamedTuple):
 
 
 def is_stream(X: Any) -> bool:
-    """Return whether ``X`` is an iterable of blocks, and not a table."""
+    """Return whether ``X`` is an iterable of blocks rather than a table."""
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and isinstance(X[0], tuple) and hasattr(next(iter(X[0]), None), "shape")
     tabular = hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__")

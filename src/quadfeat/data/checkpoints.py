@@ -1,11 +1,12 @@
-"""Work that survives the death of its process: its state in a file, now and then.
+"""Checkpoints: files from which a killed fit resumes.
 
-A file has the format of :func:`quadfeat.save`: numbers and no code, with a checksum. It belongs to
-the rows that the work has consumed, of which it keeps a hash.
+A checkpoint has the format of :func:`quadfeat.save`: numbers, no code, and a checksum. It stores a
+hash of the rows that the fit has processed, so that a fit to other rows cannot resume from it.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -23,16 +24,17 @@ from quadfeat.data.blocks import Block
 from quadfeat.io.files import PRIVATE, remove_orphans
 from quadfeat.io.persistence import read_checkpoint, write_checkpoint
 
-# Parameters that do not change what is fitted.
+# Parameters that do not change the result of a fit.
 NOT_IDENTITY = ("n_jobs", "verbose", "checkpoint")
 
-# Seconds between two files at least, and how much longer than writing one they are apart.
+# The time between two checkpoints is at least SECONDS, and at least TIMES_AS_LONG times the time to
+# write one.
 SECONDS = 10.0
 TIMES_AS_LONG = 20.0
 
 
 def described(value: Any) -> str:
-    """Return a text that is the same, in any process, for the same value of a parameter.
+    """Return a string that identifies the value of a parameter in any process.
 
     Examples
     --------
@@ -63,12 +65,12 @@ def described(value: Any) -> str:
         if array.dtype.hasobject:
             return f"{array.shape}{described(array.ravel().tolist())}"
         return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
-    # Where an object is in memory has no part in what it is.
+    # Addresses in memory differ between processes.
     return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))
 
 
 class RowHash:
-    """A hash of rows, targets and weights in their order, however they are cut into blocks.
+    """A hash of rows, targets and weights that depends on their order, but not on block sizes.
 
     Examples
     --------
@@ -85,15 +87,15 @@ class RowHash:
     """
 
     def __init__(self) -> None:
-        # Each part has a hash of its own, so that it does not matter where blocks end, but for
-        # those at which the parts, or their dtypes, change.
+        # Each part has its own hash, so the result does not depend on where blocks end. A change of
+        # the parts or of their dtypes is recorded with its row.
         self._parts: dict[str, Any] = {}
         self._n_rows = 0
         self._kinds: list[str] = []
         self._changes: list[str] = []
 
     def add(self, block: Block) -> None:
-        """Add rows that were validated."""
+        """Add validated rows."""
         X = block.X
         if X.shape[0] == 0:
             return
@@ -124,25 +126,72 @@ class RowHash:
 
 
 def _hashable(y: Any) -> Any:
-    """Return targets as bytes that do not depend on the rows beside them."""
+    """Return targets as bytes that do not depend on the other targets in the block."""
     if y.dtype.kind not in "OSU":
         return y
-    # A dtype of strings is as wide as the longest of them.
+    # The itemsize of a string dtype depends on the longest string.
     texts = [str(label).encode(errors="surrogatepass") for label in y.tolist()]
     return np.frombuffer(b"".join(b"%d:%b" % (len(text), text) for text in texts), np.uint8)
 
 
+def prepare_folder(path: Any) -> None:
+    """Create the folder of a checkpoint if it is missing.
+
+    Raise an error if no file can be written there, so that a fit fails before any work.
+    """
+    if path is None:
+        return
+    file = Path(os.path.realpath(path))
+    try:
+        if file.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(file.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise _cannot_write(Path(path), error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> OSError:
+    """Return the error for a checkpoint that cannot be written."""
+    way_out = "Use a path in a folder that you can write to"
+    if isinstance(error, IsADirectoryError):
+        way_out = f"Use the path of a file, such as {str(path / 'fit.checkpoint')!r}"
+    return type(error)(
+        f"checkpoint={str(path)!r} cannot be written: {error.strerror or error}. {way_out}."
+    )
+
+
+def _difference(earlier: dict[str, Any], now: dict[str, Any]) -> tuple[str, Any, Any] | None:
+    """Return the name and the values of the first entry that differs between two fits."""
+    for name, value in now.items():
+        other = earlier.get(name)
+        if other == value:
+            continue
+        if isinstance(other, dict) and isinstance(value, dict):  # name the parameter that differs
+            return _difference(other, value) or (name, other, value)
+        return name, other, value
+    return None
+
+
+def _shortened(value: Any) -> str:
+    """Return the string of a value, shortened if it is long."""
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 80 else f"{text[:50]} ... {text[-25:]}"
+
+
 class Checkpoint:
-    """A file that holds the state of unfinished work; nothing is written for no path.
+    """A file that holds the state of an unfinished fit.
 
     Parameters
     ----------
     path : str, path or None
+        None writes no file.
     identity : dict
-        What the work is, apart from its rows: a file about other work is rejected.
+        Identifies the fit, apart from its rows. A file of another fit is rejected.
     check_state : callable, optional
-        Raises an error if a state that was read from a file is not one of this work. Objects in it
-        are checked already.
+        Raises an error if a state from a file is not valid for this fit. It may assume that the
+        objects in the state are valid.
     """
 
     def __init__(
@@ -159,68 +208,66 @@ class Checkpoint:
         self._due = time.monotonic() + SECONDS
 
     def load(self) -> Any:
-        """Return the state of an earlier process, or None if there is none."""
+        """Return the state that an earlier process has written; None without a file."""
         if self.path is None or not self.path.exists():
             return None
         kept = read_checkpoint(self.path, self._check_state)
-        for name, value in self.identity.items():
-            if kept["identity"].get(name) != value:
-                raise ValueError(
-                    f"checkpoint={str(self.path)!r} belongs to another fit, whose {name} is "
-                    f"{check.one_line(kept['identity'].get(name))} and not "
-                    f"{check.one_line(value)}: delete the file, or give another path."
-                )
+        difference = _difference(kept["identity"], self.identity)
+        if difference is not None:
+            name, earlier, now = difference
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} belongs to another fit, with {name} "
+                f"{_shortened(earlier)} instead of {_shortened(now)}. Delete the file, or use "
+                "another path."
+            )
         self._expected = kept["rows"]
         return kept["state"]
 
     def check_state(self, state: Any, check_state: Callable[[Any], None]) -> None:
-        """Raise an error if what was loaded fails a check."""
+        """Raise an error if a loaded state fails a check."""
         try:
             if state is not None:
                 check_state(state)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"checkpoint={str(self.path)!r} cannot be loaded: it is not as quadfeat writes it "
-                f"({error}): delete the file, or give another path."
+                f"checkpoint={str(self.path)!r} cannot be loaded: its content is not valid "
+                f"({error}). Delete the file, or use another path."
             ) from error
 
     def begin(self, state: Any) -> None:
-        """Write a first state, so that a path that cannot be written fails before any work."""
+        """Write a first state, so that a fit fails early if the file cannot be written."""
         if self.path is None:
             return
         try:
             self._write(state)
         except OSError as error:
-            raise OSError(
-                f"checkpoint={str(self.path)!r} cannot be written: {error.strerror or error}. "
-                "Give a path in a folder that you can write to."
-            ) from error
+            raise _cannot_write(self.path, error) from error
 
     def restart(self) -> None:
-        """Go over the rows from the beginning, for other work."""
+        """Hash the rows from the beginning, for another pass."""
         self._rows = RowHash()
 
     def add(self, block: Block) -> None:
-        """Take note of rows that have been consumed."""
+        """Record rows that have been processed."""
         if self.path is not None:
             self._rows.add(block)
 
     def check_resumed(self) -> None:
-        """Raise an error unless the rows so far are those that the loaded state has consumed."""
+        """Raise an error unless the rows so far are those of the loaded state."""
         expected, self._expected = self._expected, None
         if expected is not None and expected != self._rows.digest():
             raise ValueError(
                 f"checkpoint={str(self.path)!r} belongs to a fit to other data: rows, targets or "
-                "weights differ, or come in another order. Give the same data, delete the file, or "
-                "give another path."
+                "weights differ, or are in another order. Pass the same data, delete the file, or "
+                "use another path."
             )
 
     def is_due(self) -> bool:
-        """Return whether the last file is old enough for another one."""
+        """Return whether it is time to write the next checkpoint."""
         return self.path is not None and time.monotonic() >= self._due
 
     def offer(self, state: Any) -> None:
-        """Write the state, if the last file is old enough; warn if that fails."""
+        """Write the state if a checkpoint is due; warn if writing fails."""
         if not self.is_due():
             return
         try:
@@ -228,8 +275,8 @@ class Checkpoint:
         except OSError as error:
             self._due = time.monotonic() + SECONDS
             check.warn_user(
-                f"checkpoint={str(self.path)!r} could not be written ({error.strerror or error}): "
-                "the fit goes on, and a restart would resume from the last file that was written."
+                f"checkpoint={str(self.path)!r} could not be written ({error.strerror or error}). "
+                "The fit continues; a restart would resume from the last checkpoint."
             )
 
     def _write(self, state: Any) -> None:
@@ -241,7 +288,7 @@ class Checkpoint:
         self._due = now + max(SECONDS, TIMES_AS_LONG * (now - started))
 
     def remove(self) -> None:
-        """Remove the file of work that is finished."""
+        """Remove the file of a finished fit."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
             remove_orphans(self.path)

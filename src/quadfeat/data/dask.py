@@ -1,12 +1,13 @@
-"""Rows in Dask arrays and data frames, which workers reduce where the blocks are.
+"""Rows in Dask arrays and data frames, which the workers process.
 
-A reduction sends a task of a few kilobytes to the blocks, combines their results in a tree, and
-returns one result. If a worker dies, Dask computes its results again. Predictions and features are
-lazy Dask arrays.
+A reduction sends a task of a few kilobytes to the workers that hold the blocks. It combines their
+results in a tree and returns one result. If a worker dies, Dask computes its results again.
+Predictions and features are lazy Dask arrays.
 
-Any Dask scheduler works. Fitting a map takes a pass over the rows, and conjugate gradients take one
-for each step: call ``X.persist()`` if rows are slow to read. Each running task holds a Gram matrix,
-``8 * n_components ** 2`` bytes. Dask's own progress bar or dashboard shows the progress.
+Any Dask scheduler works. Fitting a map takes one pass over the rows, and so does each step of
+conjugate gradients: call ``X.persist()`` if rows are slow to read. Each running task needs
+``8 * n_components ** 2`` bytes for a Gram matrix. Use Dask's progress bar or dashboard to follow a
+fit.
 
 Examples
 --------
@@ -54,7 +55,7 @@ class DaskRows(Rows):
     blocks : list of tuples
         Delayed rows, targets and weights.
     columns : array or data frame
-        A table with the same columns and no rows.
+        An empty table with the same columns.
     dtype : dtype
         The dtype of features.
     read : callable
@@ -65,18 +66,18 @@ class DaskRows(Rows):
     columns: Any
     dtype: Any
     read: Reader
-    against_checkpoints = "X is a Dask collection, and Dask computes lost results again"
+    against_checkpoints = "X is a Dask collection, and Dask recomputes lost results"
 
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any, read: Reader) -> DaskRows:
         """Return rows with targets and weights in matching blocks."""
         columns, dtype = columns_of(X), dtype_of(X)
         blocks = _delayed_blocks(X)
-        beside = [
-            _beside(values, name, X, blocks)
+        others = [
+            _matching_blocks(values, name, X, blocks)
             for name, values in (("y", y), ("sample_weight", sample_weight))
         ]
-        return cls(list(zip(blocks, *beside, strict=True)), columns, dtype, read)
+        return cls(list(zip(blocks, *others, strict=True)), columns, dtype, read)
 
     @property
     def n_columns(self) -> int:  # type: ignore[override]
@@ -97,7 +98,7 @@ class DaskRows(Rows):
                 break
         found = dask.compute(parts[0])[0]
         if found is None:
-            raise ValueError("X has no rows: give at least one block that has some.")
+            raise ValueError("X has no rows: pass at least one block with rows.")
         result, n_rows, has_weight = found
         if not has_weight:
             check.check_any_weight(0.0)
@@ -119,8 +120,8 @@ def _reduced(X: Any, y: Any, weights: Any, parcel: Parcel) -> tuple[Any, int, bo
     for name, values in (("y", y), ("sample_weight", weights)):
         if np.ndim(values) > 0 and values.shape[0] != n_rows:
             raise ValueError(
-                f"a block of X has {n_rows} rows and that of {name} beside it has "
-                f"{values.shape[0]}: take both from one data frame, or give arrays of the same "
+                f"a block of X has {n_rows} rows, but the matching block of {name} has "
+                f"{values.shape[0]}. Take both from one data frame, or pass arrays with equal "
                 "chunks."
             )
     if n_rows == 0:
@@ -131,7 +132,7 @@ def _reduced(X: Any, y: Any, weights: Any, parcel: Parcel) -> tuple[Any, int, bo
 
 
 def _combined(parcel: Parcel, parts: list[Any]) -> tuple[Any, int, bool] | None:
-    """Combine the results of blocks; that of a block without rows is None."""
+    """Combine the results of blocks; None stands for a block without rows."""
     found = [part for part in parts if part is not None]
     if not found:
         return None
@@ -140,26 +141,26 @@ def _combined(parcel: Parcel, parts: list[Any]) -> tuple[Any, int, bool] | None:
 
 
 def columns_of(X: Any) -> Any:
-    """Return a table without rows that has the columns of a Dask collection."""
+    """Return an empty table with the columns of a Dask collection."""
     if isinstance(X, da.Array):
         if X.ndim != 2 or np.isnan(X.shape[1]):
             raise ValueError(
-                f"X has shape {X.shape}: give a matrix, whose number of columns is known."
+                f"X has shape {X.shape}: pass a matrix with a known number of columns."
             )
         return np.empty((0, X.shape[1]))
     if not hasattr(type(X), "map_partitions") or X.ndim != 2:
-        raise TypeError(f"X is a {type(X).__name__}: give a Dask array, or a Dask data frame.")
+        raise TypeError(f"X is a {type(X).__name__}: pass a Dask array or a Dask data frame.")
     return X._meta
 
 
 def dtype_of(X: Any) -> Any:
-    """Return the dtype in which the features of a Dask collection are made."""
+    """Return the dtype of the features of a Dask collection."""
     dtypes = [X.dtype] if isinstance(X, da.Array) else list(X.dtypes)
     return np.dtype(np.float32 if all(one == np.float32 for one in dtypes) else np.float64)
 
 
 def _delayed_blocks(values: Any) -> list[Any]:
-    """Return the blocks of rows."""
+    """Return the blocks of rows as delayed objects."""
     if isinstance(values, da.Array):
         whole = values.rechunk({1: -1}) if values.ndim == 2 else values
         return list(whole.to_delayed().ravel())
@@ -173,8 +174,8 @@ def _sizes(values: Any) -> tuple[int, ...] | None:
     return tuple(values.chunks[0])
 
 
-def _beside(values: Any, name: str, X: Any, blocks: list[Any]) -> list[Any]:
-    """Return the blocks of targets or weights that belong to those of ``X``."""
+def _matching_blocks(values: Any, name: str, X: Any, blocks: list[Any]) -> list[Any]:
+    """Return targets or weights in blocks that match those of ``X``."""
     if values is None or np.ndim(values) == 0:
         return [values] * len(blocks)
     sizes = _sizes(X)
@@ -192,9 +193,9 @@ def _beside(values: Any, name: str, X: Any, blocks: list[Any]) -> list[Any]:
     found = _delayed_blocks(values)
     if len(found) != len(blocks):
         raise ValueError(
-            f"X has {len(blocks)} blocks and {name} has {len(found)}, of sizes that are not known: "
-            "take both from one data frame, or make their sizes known by compute_chunk_sizes() of "
-            "an array or to_dask_array(lengths=True) of a data frame."
+            f"X has {len(blocks)} blocks, {name} has {len(found)}, and their sizes are not known. "
+            "Take both from one data frame, or compute the sizes: compute_chunk_sizes() of an "
+            "array, to_dask_array(lengths=True) of a data frame."
         )
     return found
 
@@ -202,26 +203,26 @@ def _beside(values: Any, name: str, X: Any, blocks: list[Any]) -> list[Any]:
 def _check_lengths(sizes: tuple[int, ...], n_rows: int, name: str) -> None:
     if sum(sizes) != n_rows:
         raise ValueError(
-            f"X has {sum(sizes)} rows and {name} has {n_rows}: give one for each row of X."
+            f"X has {sum(sizes)} rows, but {name} has {n_rows}: pass one value for each row of X."
         )
 
 
 def map_blocks(
     function: Callable[[Any, Any], Any], content: Any, X: Any, shape: tuple[int, ...], dtype: Any
 ) -> Any:
-    """Apply a function to each block of rows, and return a lazy Dask array.
+    """Apply a function to each block of rows and return a lazy Dask array.
 
     Parameters
     ----------
     function : callable
-        Takes the content and a block of rows; returns an array with a result for each row.
+        Takes ``content`` and a block of rows; returns an array with a result for each row.
     content : object
-        Sent to the workers in a parcel.
+        Sent to the workers in a :class:`~quadfeat.data.parcels.Parcel`.
     X : Dask array or data frame
     shape : tuple of int
-        Of the result for a row.
+        Shape of the result for one row.
     dtype : dtype
-        Of the result; None for that of the rows.
+        Dtype of the result; None means the dtype of the rows.
     """
     meta: Array = np.empty((0, *shape), dtype=dtype_of(X) if dtype is None else dtype)
     task = functools.partial(_of_rows, function, meta)

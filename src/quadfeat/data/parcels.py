@@ -1,4 +1,4 @@
-"""Small pickles of objects that hold maps, for other processes."""
+"""Small pickles of objects that contain maps, to send to other processes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from quadfeat._utils.lazy import cached_property
 
 
 class Parcel:
-    """An object whose maps have small pickles.
+    """A wrapper that pickles an object without the large arrays of its maps.
 
-    Large sets of nodes are sent as the state of the generator that drew them, and workers draw them
-    again: see ``FeatureMap.light``.
+    The pickle holds the state of the generator that drew the nodes of a large map. Workers draw the
+    nodes again; see ``FeatureMap.light``.
 
     Parameters
     ----------
     content : object
+        The object to wrap.
     """
 
     def __init__(self, content: Any) -> None:
@@ -27,7 +28,7 @@ class Parcel:
 
     @cached_property
     def content(self) -> Any:
-        """The object."""
+        """The wrapped object."""
         return cloudpickle.loads(self._packed)
 
     @cached_property
@@ -41,7 +42,7 @@ class Parcel:
 
 
 class _LightPickler(cloudpickle.CloudPickler):
-    """Pickles light maps in place of maps."""
+    """Pickles the light version of each map."""
 
     def reducer_override(self, obj: Any) -> Any:
         if hasattr(obj, "light") and hasattr(obj, "unpacked") and not isinstance(obj, type):
@@ -53,5 +54,5 @@ class _LightPickler(cloudpickle.CloudPickler):
 
 @lru_cache(maxsize=8)
 def _unpacked(packed: bytes, n_jobs: int | None) -> Any:
-    """Return a map, which each process makes only once."""
+    """Return a map; a process that gets the same map again does not rebuild it."""
     return cloudpickle.loads(packed).unpacked().with_jobs(n_jobs)

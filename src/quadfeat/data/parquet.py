@@ -1,7 +1,8 @@
-"""Rows of Parquet files.
+"""Rows of Parquet files, in blocks.
 
-The pattern for other sources: an object whose ``__iter__`` yields ``(X, y)`` or
-``(X, y, sample_weight)``, beginning anew each time.
+Other sources of rows can follow the same pattern: an object whose ``__iter__`` yields ``(X, y)`` or
+``(X, y, sample_weight)`` and starts from the first row each time. An attribute ``n_rows``, if there
+is one, lets ``verbose=True`` show the time left.
 """
 
 from __future__ import annotations
@@ -11,33 +12,68 @@ from collections.abc import Iterator
 from typing import Any
 
 from quadfeat._utils import validation as check
+from quadfeat._utils.lazy import cached_property
 
 __all__ = ["ParquetBlocks"]
 
+# Error messages list at most this many names.
+MOST_NAMES = 12
+
 
 class ParquetBlocks:
-    """The rows of a Parquet file or folder in blocks, for ``fit`` of a model.
+    """Read a Parquet file, or a folder of them, in blocks of rows.
+
+    Pass it to ``fit`` of a model instead of ``X`` and ``y``. The path and the columns are checked
+    at once; rows are read when the model asks for them.
 
     Parameters
     ----------
     path : str or path
-        A file, or a folder of them.
+        A Parquet file, or a folder of Parquet files with the same columns.
     target : str or list of str
-        The column, or columns, that the model is to predict.
+        The column or columns to predict. Labels of classes may be strings.
     columns : list of str, default=None
-        The columns of ``X``; by default all but the target and the weights.
+        The columns of ``X``, which have to be numeric. None means all columns but the target and
+        the weights.
     sample_weight : str, default=None
         The column of weights, if there is one.
     rows_per_block : int, default=65536
-        How many rows are read at once.
+        The largest number of rows to read at once.
     dtype : dtype, default="float32"
-        Of ``X``.
+        The dtype of ``X``.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows, from the metadata of the files.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the path does not exist.
+    ValueError
+        If the path holds no Parquet file, a column does not exist, or a column of ``X`` or of
+        weights is not numeric.
+    ImportError
+        If pandas or PyArrow is not installed.
 
     Examples
     --------
-    >>> from quadfeat import QuadratureRidge, ParquetBlocks
-    >>> model = QuadratureRidge()
-    >>> model.fit(ParquetBlocks("flights.parquet", target="delay"))  # doctest: +SKIP
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from quadfeat import ParquetBlocks, QuadratureRidge
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(rng.uniform(-3, 3, (5000, 2)), columns=["a", "b"])
+    >>> table["y"] = np.sin(table["a"]) * table["b"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table.to_parquet(f"{folder}/table.parquet")
+    ...     blocks = ParquetBlocks(f"{folder}/table.parquet", target="y", rows_per_block=1000)
+    ...     print(blocks)
+    ...     model = QuadratureRidge("gaussian", random_state=0).fit(blocks)
+    ParquetBlocks('...table.parquet', target='y', rows_per_block=1000): 5,000 rows, 2 columns in X
+    >>> model.predict(table[["a", "b"]]).shape
+    (5000,)
     """
 
     def __init__(
@@ -50,42 +86,181 @@ class ParquetBlocks:
         rows_per_block: int = 2**16,
         dtype: Any = "float32",
     ) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(
+                f"path={check.one_line(path)} is not valid: pass the path of a Parquet file, or of "
+                "a folder of them."
+            )
+        if not isinstance(target, str) and not _is_list_of_names(target):
+            raise TypeError(
+                f"target={check.one_line(target)} is not valid: pass the name of a column, or a "
+                "list of names."
+            )
+        if isinstance(columns, str):
+            raise TypeError(f"columns={columns!r} is not valid: pass a list, [{columns!r}].")
         self.path = os.fspath(path)
         self.target = target
         self.columns = columns
         self.sample_weight = sample_weight
         self.rows_per_block = check.check_count(rows_per_block, "rows_per_block")
         self.dtype = dtype
+        self._targets = [target] if isinstance(target, str) else list(target)
+        self._weights = [] if sample_weight is None else [sample_weight]
+        self._columns = self._checked_columns(self._dataset().schema)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for batch in self._batches():
+            frame = batch.to_pandas()
+            X = frame[self._columns].astype(self.dtype)
+            y = frame[self.target if isinstance(self.target, str) else self._targets].to_numpy()
+            yield (X, y) if not self._weights else (X, y, frame[self.sample_weight].to_numpy())
+
+    def _batches(self) -> Iterator[Any]:
+        """Yield record batches of PyArrow, one row group after the other.
+
+        A scan of the whole dataset reads ahead so far that memory grows with the number of rows.
+        """
+        dataset = self._dataset()
+        names = [*self._columns, *self._targets, *self._weights]
+        for fragment in dataset.get_fragments():
+            for row_group in fragment.split_by_row_group():
+                yield from row_group.to_batches(
+                    schema=dataset.schema, columns=names, batch_size=self.rows_per_block
+                )
+
+    def __repr__(self) -> str:
+        options = {
+            "target": (self.target, None),
+            "sample_weight": (self.sample_weight, None),
+            "rows_per_block": (self.rows_per_block, 2**16),
+            "dtype": (self.dtype, "float32"),
+        }
+        shown = [
+            f"{name}={value!r}" for name, (value, default) in options.items() if value != default
+        ]
         try:
-            import pandas  # noqa: F401  # what Arrow makes tables of
+            n_rows = f"{self.n_rows:,} rows"
+        except OSError:  # the file has been removed
+            n_rows = "no such file"
+        n_columns = f"{len(self._columns):,} column{'s' if len(self._columns) > 1 else ''} in X"
+        return f"ParquetBlocks({', '.join([repr(self.path), *shown])}): {n_rows}, {n_columns}"
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows, from the metadata of the files."""
+        n_rows: int = self._dataset().count_rows()
+        return n_rows
+
+    def _dataset(self) -> Any:
+        """Open the PyArrow dataset, without reading rows."""
+        try:
+            import pandas  # noqa: F401  # PyArrow needs it to make data frames
+            import pyarrow
             import pyarrow.dataset as dataset
         except ImportError as error:
+            package = (error.name or "pyarrow").partition(".")[0]
             raise ImportError(
-                f"ParquetBlocks needs {error.name}: pip install 'quadfeat[parquet]'."
+                f"ParquetBlocks needs the package {package}: run pip install {package}, or "
+                "pip install 'quadfeat[parquet]' for all that it needs."
             ) from error
+        try:
+            found = dataset.dataset(self.path, format="parquet")
+        except FileNotFoundError as error:
+            wildcard = " Wildcards are not supported." if "*" in self.path else ""
+            raise FileNotFoundError(
+                f"path={self.path!r} does not exist: pass the path of a Parquet file, or of a "
+                f"folder of them.{wildcard}"
+            ) from error
+        except pyarrow.ArrowInvalid as error:
+            raise ValueError(
+                f"path={self.path!r} cannot be read as Parquet: {' '.join(str(error).split())}. "
+                "Pass a Parquet file, or a folder of them."
+            ) from error
+        if not found.schema.names:
+            raise ValueError(
+                f"path={self.path!r} has no Parquet files: pass a file, or a folder of files."
+            )
+        return found
 
-        table = dataset.dataset(self.path, format="parquet")
-        targets = [self.target] if isinstance(self.target, str) else list(self.target)
-        extra = [] if self.sample_weight is None else [self.sample_weight]
-        columns = self.columns
-        if columns is None:
-            # The index of a data frame is no column of it, though pandas writes it as one.
-            index = (table.schema.pandas_metadata or {}).get("index_columns", [])
-            others = {*targets, *extra, *(name for name in index if isinstance(name, str))}
-            columns = [name for name in table.schema.names if name not in others]
-        for name in (*targets, *extra, *columns):
-            if name not in table.schema.names:
+    def _checked_columns(self, schema: Any) -> list[str]:
+        """Return the columns of X; reject unknown names and columns that are not numeric."""
+        self._check_names("target", self._targets, schema)
+        self._check_names("sample_weight", self._weights, schema)
+        others = {*self._targets, *self._weights}
+        if self.columns is not None:
+            columns = list(self.columns)
+            self._check_names("columns", columns, schema)
+            both = [name for name in columns if name in others]
+            if both:
                 raise ValueError(
-                    f"{self.path!r} has no column {name!r}."
-                    f"{check.did_you_mean(name, table.schema.names)} It has "
-                    f"{', '.join(map(repr, table.schema.names))}."
+                    f"columns={check.one_line(columns)} contains {both[0]!r}, which is a target or "
+                    "a weight: leave it out."
                 )
-        for batch in table.to_batches(
-            columns=[*columns, *targets, *extra], batch_size=self.rows_per_block
-        ):
-            frame = batch.to_pandas()
-            X = frame[columns].astype(self.dtype)
-            y = frame[self.target].to_numpy()
-            yield (X, y) if not extra else (X, y, frame[self.sample_weight].to_numpy())
+        else:
+            # pandas writes the index of a data frame as a column, which is not part of X.
+            index = (schema.pandas_metadata or {}).get("index_columns", [])
+            others |= {name for name in index if isinstance(name, str)}
+            columns = [name for name in schema.names if name not in others]
+        self._check_numeric(columns, schema)
+        return columns
+
+    def _check_names(self, argument: str, names: list[str], schema: Any) -> None:
+        """Raise an error for the first name that is not a column."""
+        for name in names:
+            if name not in schema.names:
+                raise ValueError(
+                    f"{argument}={name!r} is not a column of {self.path!r}."
+                    f"{check.did_you_mean(name, schema.names)} Its columns are "
+                    f"{_listed(schema.names)}."
+                )
+
+    def _check_numeric(self, columns: list[str], schema: Any) -> None:
+        """Raise an error if a column of X or of weights does not hold numbers."""
+        types = {name: schema.field(name).type for name in [*columns, *self._weights]}
+        for name in self._weights:
+            if not _is_numeric(types[name]):
+                raise ValueError(
+                    f"sample_weight={name!r} is a column of type {types[name]}: pass a column of "
+                    "numbers."
+                )
+        bad = [name for name in columns if not _is_numeric(types[name])]
+        numeric = [name for name in columns if name not in bad]
+        if not columns or not numeric:
+            raise ValueError(
+                f"{self.path!r} has no numeric column for X: pass columns that hold numbers."
+            )
+        if bad:
+            way_out = "pass columns= without them"
+            if len(numeric) <= MOST_NAMES:
+                way_out = f"pass columns={numeric!r}"
+            raise ValueError(
+                f"X needs numbers, but these columns of {self.path!r} hold none: "
+                f"{_listed(bad, types)}. To leave them out, {way_out}; or convert them to numbers."
+            )
+
+
+def _is_list_of_names(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
+
+
+def _is_numeric(kind: Any) -> bool:
+    """Return whether a PyArrow type is numeric, such as integers, floats and booleans."""
+    import pyarrow.types as types
+
+    if types.is_dictionary(kind):
+        return _is_numeric(kind.value_type)
+    tests = (
+        types.is_integer,
+        types.is_floating,
+        types.is_boolean,
+        types.is_decimal,
+        types.is_null,  # missing values, which the model rejects
+    )
+    return any(test(kind) for test in tests)
+
+
+def _listed(names: list[str], types: dict[str, Any] | None = None) -> str:
+    """Return the first names as a list, with their types if given."""
+    shown = [repr(name) + (f" ({types[name]})" if types else "") for name in names[:MOST_NAMES]]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(shown)}{more}"

@@ -1,8 +1,8 @@
-"""Sources of rows that are read in blocks: one contract for arrays, streams and Dask.
+"""Sources of rows: one interface for arrays, streams and Dask collections.
 
-Everything computed from rows is a reduction: a :class:`Task` adds blocks to a state, one after
-another, and the results for parts of the rows are combined. The source decides where rows are read,
-and whether parts are reduced in parallel.
+Every computation on rows is a reduction: a :class:`Task` adds blocks to a state, one after another,
+and the results for parts of the rows are combined. The source decides where rows are read, and
+whether parts are reduced in parallel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from quadfeat._utils import validation as check
 from quadfeat.data.blocks import Block, is_dask, is_stream
 from quadfeat.data.watch import Watch
 
-# Validates rows, targets and weights as a user passes them, and returns a block. With
+# Validates the rows, targets and weights that a user passes, and returns a block. With
 # ``part=True``, all weights may be zero.
 Reader = Callable[..., Block]
 
@@ -31,31 +31,31 @@ Combine = Callable[[Any, Any], Any]
 class Task(ABC):
     """A computation on rows, block by block.
 
-    Tasks are immutable, and are pickled if rows are in other processes.
+    Tasks are immutable. They are pickled and sent if other processes hold the rows.
     """
 
     def begin(self, table: Block) -> Any:
-        """Return the state before any row, for a table whose blocks will be added."""
+        """Return the initial state; ``table`` is the first table of rows."""
         return None
 
     @abstractmethod
     def add(self, state: Any, block: Block) -> Any:
-        """Return the state with a block added; the given state may be overwritten."""
+        """Add a block and return the new state; the old state may be overwritten."""
 
     def result(self, state: Any) -> Any:
-        """Return the result of the last state."""
+        """Return the result, given the final state."""
         return state
 
     def rows_per_block(self, state: Any) -> int | None:
-        """Return how many rows to add at once; None for whole tables."""
+        """Return how many rows to add at once; None means whole tables."""
         return None
 
     def kept(self, state: Any) -> dict[str, Any]:
-        """Return the entries that a checkpoint needs to resume from a state."""
+        """Return the entries of a checkpoint for a state."""
         raise NotImplementedError
 
     def resumed(self, kept: dict[str, Any]) -> Any:
-        """Return the state from the entries of a checkpoint."""
+        """Return the state for the entries of a checkpoint."""
         raise NotImplementedError
 
 
@@ -88,15 +88,15 @@ class Rows(ABC):
     n_rows : int or None
         Number of rows, if known.
     repeatable : bool
-        Whether they can be read several times.
+        Whether the rows can be read several times.
     dtype : dtype
-        Of the rows.
+        Dtype of the rows.
     n_columns : int
         Number of columns of the rows.
     is_stream : bool
-        Whether tables arrive one after another. A map is then fitted to the first of them.
+        Whether tables arrive one after another. A map is then fitted to the first table.
     whole : Block or None
-        All rows as one table, if they are in one.
+        All rows, if they are in one table.
     against_checkpoints : str or None
         Why a reduction cannot write checkpoints; None if it can.
     """
@@ -127,7 +127,7 @@ class Rows(ABC):
         """Return these rows with a function applied to each block."""
 
     def opening(self) -> Rows:
-        """Return the rows that a map is fitted to: all, or the first block of a stream."""
+        """Return the rows to fit a map to: all rows, or the first table of a stream."""
         return self
 
     def each(
@@ -142,11 +142,16 @@ class LocalRows(Rows):
 
     @abstractmethod
     def tables(self) -> Iterable[Block]:
-        """Return the tables, which :meth:`blocks` cuts into blocks."""
+        """Return the tables; :meth:`blocks` splits them into blocks."""
 
     @abstractmethod
     def first(self) -> Block:
-        """Return the first table; :meth:`tables` returns it too."""
+        """Return the first table, which :meth:`tables` also returns."""
+
+    @property
+    def expected_rows(self) -> int | None:
+        """Number of rows to show as the total, if known."""
+        return self.n_rows
 
     @property
     def dtype(self) -> Any:
@@ -160,7 +165,7 @@ class LocalRows(Rows):
     def reduce(self, task: Task, combine: Combine, watch: Watch | None = None) -> Any:
         watch = Watch() if watch is None else watch
         state = task.begin(self.first()) if watch.kept is None else task.resumed(watch.kept)
-        watch.begin(self.n_rows, partial(task.kept, state))
+        watch.begin(self.expected_rows, partial(task.kept, state))
         for block in self.blocks(task.rows_per_block(state), watch.n_done, watch.pass_over):
             watch.check_resumed()
             state = task.add(state, block)
@@ -175,14 +180,14 @@ class LocalRows(Rows):
         n_done: int = 0,
         passed: Callable[[Block], Any] = lambda block: None,
     ) -> Iterator[Block]:
-        """Yield the blocks after the first ``n_done`` rows, which are passed to ``passed``."""
+        """Yield the blocks after the first ``n_done`` rows; call ``passed`` with earlier ones."""
         seen = 0
         for table in self.tables():
             n_rows = table.n_rows
             size = n_rows if rows_per_block is None else rows_per_block
-            # Blocks of even size, so that none is too small to be efficient.
+            # Blocks of nearly equal size: a small last block would be inefficient.
             for rows in gen_even_slices(n_rows, max(1, -(-n_rows // size))):
-                # An earlier process may have cut the table at other rows.
+                # An earlier process may have split the table at other rows.
                 cut = min(max(n_done - seen, rows.start), rows.stop)
                 if cut > rows.start:
                     passed(table.part(slice(rows.start, cut)))
@@ -192,13 +197,13 @@ class LocalRows(Rows):
             seen += n_rows
         if seen < n_done:
             raise ValueError(
-                f"the data has {seen} rows, of which an earlier fit had used {n_done}: give the "
-                "same data, or delete the checkpoint."
+                f"the data has {seen} rows, but the checkpoint is from a fit that has read "
+                f"{n_done}. Pass the same data, or delete the checkpoint."
             )
 
 
 class ArrayRows(LocalRows):
-    """The rows of one table: an array, a memory map or a CSR matrix."""
+    """Rows in one table: an array, a memory map or a CSR matrix."""
 
     def __init__(self, table: Block) -> None:
         self.whole: Block = table
@@ -215,13 +220,14 @@ class ArrayRows(LocalRows):
 
 
 class StreamRows(LocalRows):
-    """The tables that an iterable yields.
+    """Rows in the tables that an iterable yields.
 
     Parameters
     ----------
     items : iterable of tuples ``(X, y)`` or ``(X, y, sample_weight)``
+        An attribute ``n_rows``, if there is one, is shown as the total number of rows.
     read : callable
-        Validates the parts of such a tuple, and returns a Block.
+        Validates the parts of such a tuple and returns a Block.
     """
 
     is_stream = True
@@ -232,6 +238,10 @@ class StreamRows(LocalRows):
         self.repeatable = iter(items) is not items
         self._first: Block | None = None
         self._rest: Iterator[Block] | None = None
+
+    @property
+    def expected_rows(self) -> int | None:
+        return getattr(self.items, "n_rows", None)
 
     def tables(self) -> Iterator[Block]:
         if self.repeatable:
@@ -246,9 +256,7 @@ class StreamRows(LocalRows):
             try:
                 self._first = next(rest)
             except StopIteration:
-                raise ValueError(
-                    "X yields no rows: give at least one block that has some."
-                ) from None
+                raise ValueError("X yields no rows: pass at least one block with rows.") from None
             self._rest = rest if not self.repeatable else None
         return self._first
 
@@ -262,7 +270,7 @@ class StreamRows(LocalRows):
         for item in self.items:
             if not isinstance(item, tuple) or len(item) not in (2, 3) or np.ndim(item[0]) == 0:
                 raise TypeError(
-                    f"X yields {check.one_line(item)}: an iterable has to yield tuples (X, y) or "
+                    f"X yields {check.one_line(item)}: an iterable must yield tuples (X, y) or "
                     "(X, y, sample_weight)."
                 )
             if len(item[0]) if not hasattr(item[0], "shape") else item[0].shape[0]:
@@ -275,7 +283,7 @@ def rows_of(X: Any, y: Any, sample_weight: Any, read: Reader) -> Rows:
     Parameters
     ----------
     X : array-like, sparse matrix, Dask collection, or iterable of blocks
-        Iterables are taken for blocks only without ``y``.
+        An iterable of blocks is accepted only if ``y`` is None.
     y, sample_weight : array-like, Dask collection or None
     read : callable
         Validates rows, targets and weights.
@@ -287,7 +295,7 @@ def rows_of(X: Any, y: Any, sample_weight: Any, read: Reader) -> Rows:
     if y is None and is_stream(X):
         if sample_weight is not None:
             raise ValueError(
-                "sample_weight cannot be given beside an iterable of blocks: let it yield "
+                "sample_weight cannot be passed with an iterable of blocks: let the iterable yield "
                 "(X, y, sample_weight)."
             )
         return StreamRows(X, read)

@@ -1,12 +1,13 @@
-r"""Samples of rows that depend on what the rows are, and not on where they stand.
+r"""Samples of rows that depend on the content of the rows, not on their order.
 
-Each distinct row has a key, a hash of its entries; the sample are the rows with the smallest keys,
-and how often each occurs. So a table gives the same sample in any order, cut into any batches, and
-with weights in place of copies, and samples of two tables merge into that of both.
+Each distinct row has a key, a hash of its entries. The sample consists of the rows with the
+smallest keys, and the number of times each occurs. So the sample of a table does not depend on the
+order of its rows or on batches, and weights are equivalent to copies. The samples of two tables can
+be merged into the sample of both.
 
-The key of a row is :math:`h(\sum_j c_j b_j)` modulo :math:`2^{64}`, where :math:`b_j` are the bits
-of its entries as float64, folded, :math:`c_j` are odd numbers and :math:`h` mixes the bits. Zeros
-add nothing, so that sparse rows have the keys of dense ones.
+The key of a row is :math:`h(\sum_j c_j b_j)` modulo :math:`2^{64}`, where :math:`b_j` are the
+folded bits of its entries as float64, :math:`c_j` are odd numbers and :math:`h` mixes the bits.
+Zeros add nothing, so sparse and dense rows have the same keys.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from quadfeat.io import checks, register
 
 Keys = NDArray[np.uint64]
 
-# Entries whose bits are held at once: few enough to stay in a cache.
+# Entries whose bits are in memory at once: few enough to stay in the cache.
 ENTRIES_PER_BATCH = 2**15
 
-# Steps between the smallest and the largest value of a column, in keys without units, and the bits
-# of these keys that tell rows apart which are the same to this precision.
+# Unit-free keys round each column to this many steps between its smallest and its largest value.
+# The low bits of these keys distinguish rows that are equal after rounding.
 PLACES = 2.0**20
 LOW_BITS = np.uint64(2**24 - 1)
 
-# Where rows occur many times, how many more of them are looked at in the next attempt.
+# If rows occur many times, the next attempt considers this many times as many rows.
 MORE_CANDIDATES = 8
 
 
@@ -50,7 +51,7 @@ class RowSample:
     weights : array of shape (n_rows,)
         How often each row occurs in the table, or the sum of its weights.
     size : int
-        How many rows were asked for. There are fewer only if the table has no more.
+        The requested number of rows. A sample has fewer only if the table has fewer distinct rows.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class RowSample:
 
     @classmethod
     def empty(cls, n_columns: int, size: int) -> RowSample:
-        """Return the sample of a table without rows."""
+        """Return the sample of an empty table."""
         return cls(np.empty(0, np.uint64), np.empty((0, n_columns)), np.empty(0), size)
 
     @classmethod
@@ -89,10 +90,10 @@ class RowSample:
         keys: Keys | None = None,
         largest_key: Any = None,
     ) -> RowSample:
-        """Sample a dense or CSR matrix; rows without weight are not in it.
+        """Sample a dense or CSR matrix, without rows of weight zero.
 
-        Nor are rows with larger keys than ``largest_key``, which other samples have no room for.
-        Keys are those of the rows, if none are given.
+        Rows with keys above ``largest_key`` are left out too: a sample to merge with has no room
+        for them. The default keys are :func:`row_keys`.
         """
         keys = row_keys(table) if keys is None else keys
         amounts = np.ones(len(keys)) if weights is None else np.asarray(weights, np.float64)
@@ -123,7 +124,7 @@ class RowSample:
         return RowSample(distinct[: self.size], rows, totals[: self.size], self.size)
 
     def extended(self, table: Any, weights: Any = None, keys: Keys | None = None) -> RowSample:
-        """Return the sample of this table and another, dense or CSR, together."""
+        """Return the sample of this table and another dense or CSR matrix together."""
         largest_key = self.keys[-1] if len(self.keys) == self.size else None
         sample = RowSample.of(table, self.size, weights, keys, largest_key)
         return self.merged(sample) if len(sample.keys) else self
@@ -137,23 +138,23 @@ class RowSample:
 
     @property
     def labels(self) -> NDArray[np.intp]:
-        """The last column as integers, where it has the indices of classes."""
+        """The last column as integers, if it holds the indices of classes."""
         return self.rows[:, -1].astype(np.intp)
 
     @property
     def n_distinct(self) -> float:
-        """How many distinct rows the table has: known if it has few, otherwise estimated."""
+        """Number of distinct rows of the table: exact for a small table, otherwise estimated."""
         if len(self.keys) < self.size or self.size < 2:
             return float(max(1, len(self.keys)))
-        # Of n uniform numbers the k-th smallest is k / (n + 1) in the mean.
+        # The k-th smallest of n uniform numbers has the mean k / (n + 1).
         share = (float(self.keys[-1]) + 1.0) / 2.0**64
         return max(float(len(self.keys)), (len(self.keys) - 1) / share)
 
     @property
     def n_samples(self) -> float:
-        """How many rows the table would have, if all pairs met their like as seldom as in it.
+        """Effective number of rows: the inverse of the probability that two random rows are equal.
 
-        That is the inverse of the chance that two rows, drawn one after the other, are equal.
+        Copies and unequal weights make it smaller than the number of rows.
         """
         mean, square = self.weights.mean(), (self.weights**2).mean()
         return max(1.0, float(self.n_distinct * mean**2 / square))
@@ -174,7 +175,7 @@ class Ends:
 
     @classmethod
     def of(cls, table: Any, weights: Any = None) -> Ends:
-        """Return the ends of a dense or CSR matrix; rows without weight do not count."""
+        """Return the ends of a dense or CSR matrix; rows of weight zero do not count."""
         present = table if weights is None else table[weights > 0]
         if present.shape[0] == 0:
             nothing = np.full(table.shape[1], np.inf)
@@ -191,26 +192,26 @@ class Ends:
 
     @property
     def ranges(self) -> Float64Array:
-        """The largest less the smallest value of each column, as far as numbers reach."""
+        """The range of each column, limited to the largest float64 number."""
         with np.errstate(over="ignore", invalid="ignore"):
             differences = self.highest - self.lowest
         return np.clip(differences, 0.0, np.finfo(np.float64).max)
 
 
 def _totals(which: NDArray[np.intp], weights: Float64Array) -> Float64Array:
-    """Return the sum of the weights of each row."""
+    """Return the total weight of each distinct row."""
     return np.asarray(np.bincount(which, weights), dtype=np.float64)
 
 
 def _smallest(keys: Keys, count: int) -> NDArray[np.intp]:
-    """Return where the smallest keys are, and all those equal to the last of them."""
+    """Return the indices of the ``count`` smallest keys, and of all keys equal to the last one."""
     if count >= len(keys):
         return np.arange(len(keys))
     return np.flatnonzero(keys <= np.partition(keys, count - 1)[count - 1])
 
 
-def beside(table: Any, columns: Float64Array) -> Any:
-    """Return a dense or CSR matrix with more columns."""
+def append_columns(table: Any, columns: Float64Array) -> Any:
+    """Return a dense or CSR matrix with columns appended."""
     if sparse.issparse(table):
         return sparse.hstack([table, columns], format="csr")
     return np.hstack([table, columns])
@@ -232,17 +233,17 @@ def row_keys(table: Any) -> Keys:
 
 
 def unit_free_keys(table: Any, lowest: Float64Array, ranges: Float64Array) -> Keys:
-    """Return keys of rows that hardly depend on the units of columns, nor on where they begin.
+    """Return keys of rows that depend little on the units and origins of columns.
 
-    The high bits are a hash of places between the smallest and the largest value of each column, so
-    that the sample of a table in other units is the same but for rounding. The low bits are those
-    of ``row_keys``: rows with the same places are still told apart.
+    The high bits are a hash of the rounded positions of entries between the smallest and the
+    largest value of their columns. So the sample of a table in other units is the same, except for
+    rounding. The low bits are those of ``row_keys``, which distinguish rows at the same positions.
 
     Parameters
     ----------
     table : array or CSR matrix of shape (n_rows, n_columns)
     lowest, ranges : array of shape (n_columns,)
-        The smallest value of each column, and the largest less the smallest.
+        The smallest value and the range of each column.
     """
     n_rows, n_columns = table.shape
     factors = _column_factors(n_columns)
@@ -262,23 +263,23 @@ def unit_free_keys(table: Any, lowest: Float64Array, ranges: Float64Array) -> Ke
 
 
 def _row_sums(table: Any, terms: Keys) -> Keys:
-    """Return the sum over the stored entries of each row of a CSR matrix, given their terms."""
+    """Return the sum of the terms of each row, one term for each stored entry of a CSR matrix."""
     running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
     return np.asarray(running[table.indptr[1:]] - running[table.indptr[:-1]])
 
 
 def _places(values: Any, lowest: Float64Array, ranges: Float64Array) -> Keys:
-    """Return how far values are from the lowest one, in steps of the range."""
+    """Return the rounded position of each value, from 0 at the lowest to ``PLACES``."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         shares = (np.asarray(values, dtype=np.float64) - lowest) / ranges
-    # Constant columns have no places, and rows without weight may be outside of the range.
+    # Constant columns have range 0, and rows of weight zero may be outside the range.
     shares = np.clip(np.nan_to_num(shares), 0.0, 1.0)
     return np.asarray(np.rint(shares * PLACES)).astype(np.uint64)
 
 
 def _folded_bits(values: Any) -> Keys:
-    """Return the bits of float64 numbers with the high ones, where most of them differ, folded."""
-    bits = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)  # there is one zero only
+    """Return the bits of float64 numbers, the high bits folded onto the low ones."""
+    bits = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
     bits ^= bits >> np.uint64(32)
     return bits
 
@@ -286,12 +287,12 @@ def _folded_bits(values: Any) -> Keys:
 @lru_cache(maxsize=8)
 def _column_factors(n_columns: int) -> Keys:
     """Return an odd number for each column."""
-    # The same for all tables, whatever the seed: samples of different tables have to merge.
+    # These do not depend on a seed, so that samples of different tables can be merged.
     return _mixed(np.arange(1, n_columns + 1, dtype=np.uint64)) | np.uint64(1)
 
 
 def _mixed(values: Keys) -> Keys:
-    """Return numbers whose every bit depends on all bits of the given ones."""
+    """Return numbers in which each bit depends on all bits of the given numbers."""
     with np.errstate(over="ignore"):
         values = values * np.uint64(0x9E3779B97F4A7C15)
         for shift, factor in ((32, 0xD6E8FEB86659FD93), (29, 0xBF58476D1CE4E5B9)):

@@ -1,4 +1,4 @@
-"""Progress and checkpoints of a pass over rows."""
+"""Progress and checkpoints of a pass over rows, and of a whole fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from quadfeat.data.blocks import Block
 from quadfeat.data.checkpoints import Checkpoint
 from quadfeat.data.progress import Progress
 
-# Returns the state for a checkpoint. That may take long: it is called only if one is written.
+# Returns the entries of a checkpoint. Collecting them may take long, so it is called only if a
+# checkpoint is written.
 Kept = Callable[[], dict[str, Any]]
 
 
@@ -22,8 +23,8 @@ class Watch:
         Where to write the state of the pass; None writes nothing.
     state : dict, default=None
         The state that an earlier process has written: the pass resumes from it.
-    beside : dict, default=None
-        Entries that a checkpoint holds besides the state.
+    extra : dict, default=None
+        Entries to write with the state.
     verbose : bool, default=False
         Show progress on standard error.
     """
@@ -32,33 +33,37 @@ class Watch:
         self,
         checkpoint: Checkpoint | None = None,
         state: dict[str, Any] | None = None,
-        beside: dict[str, Any] | None = None,
+        extra: dict[str, Any] | None = None,
         *,
         verbose: bool = False,
     ) -> None:
         self.checkpoint = Checkpoint(None, {}) if checkpoint is None else checkpoint
         self.kept = state
-        self.beside = beside or {}
+        self.extra = extra or {}
         self.n_done: int = 0 if state is None else state["n_done"]
         self._progress = Progress(verbose, "fit")
 
     def begin(self, n_rows: int | None, kept: Kept) -> None:
-        """Begin a pass over ``n_rows`` rows, or None if their number is not known."""
+        """Begin a pass over ``n_rows`` rows; None means that their number is not known."""
         self._progress.total = n_rows
         self._progress.start_at(self.n_done)
-        if self.n_done == 0 and self.checkpoint.path is not None:
+        if self.n_done > 0:
+            self._progress.show_resumed()
+        elif self.checkpoint.path is not None:
             self.checkpoint.begin(self._state(kept()))
 
     def pass_over(self, block: Block) -> None:
         """Record rows that an earlier process has added."""
         self.checkpoint.add(block)
+        # Restart the clock, since reading these rows again says nothing about the time left.
+        self._progress.start_at(self.n_done)
 
     def check_resumed(self) -> None:
         """Raise an error if an earlier process has added other rows."""
         self.checkpoint.check_resumed()
 
     def add(self, block: Block, kept: Kept) -> None:
-        """Record rows that were added."""
+        """Record rows that were added, and write a checkpoint if one is due."""
         self._progress.add(block.n_rows)
         self.checkpoint.add(block)
         if self.checkpoint.is_due():
@@ -70,17 +75,17 @@ class Watch:
         self._progress.finish()
 
     def _state(self, kept: dict[str, Any]) -> dict[str, Any]:
-        return {**self.beside, **kept, "n_done": self._progress.rows}
+        return {**self.extra, **kept, "n_done": self._progress.rows}
 
 
 class RowWatch(Watch):
-    """Records rows only, for solvers that write their states themselves.
+    """Records rows only, for solvers that write checkpoints themselves.
 
-    At the end it raises an error if an earlier process has seen other rows.
+    At the end of the pass it raises an error if an earlier process has read other rows.
     """
 
     def begin(self, n_rows: int | None, kept: Kept) -> None:
-        """Do nothing: there is no state to write."""
+        """Do nothing: the solver writes the first checkpoint."""
 
     def check_resumed(self) -> None:
         """Do nothing: :meth:`finish` checks the rows."""
@@ -100,41 +105,46 @@ class Work:
     checkpoint : Checkpoint
     state : dict or None
         The state that an earlier process has written.
-    beside : dict
-        Entries that are written with every state.
+    extra : dict
+        Entries to write with every state.
     verbose : bool
+        Show progress on standard error.
     """
 
     def __init__(
         self,
         checkpoint: Checkpoint,
         state: dict[str, Any] | None,
-        beside: dict[str, Any],
+        extra: dict[str, Any],
         *,
         verbose: bool,
     ) -> None:
         self.checkpoint = checkpoint
         self.state = state
-        self.beside = beside
+        self.extra = extra
         self.verbose = verbose
 
     @classmethod
     def silent(cls) -> Work:
-        """Return work without progress and without checkpoints."""
+        """Return a ``Work`` that shows no progress and writes no checkpoints."""
         return cls(Checkpoint(None, {}), None, {}, verbose=False)
 
     def watch(self, state: dict[str, Any] | None = None) -> Watch:
-        """Return the watch of a pass, which resumes from a state if there is one."""
-        return Watch(self.checkpoint, state, self.beside, verbose=self.verbose)
+        """Return a watch for one pass, which resumes from ``state`` if it is given."""
+        return Watch(self.checkpoint, state, self.extra, verbose=self.verbose)
 
     def row_watch(self) -> RowWatch:
         """Return a watch that records rows only."""
         return RowWatch(self.checkpoint)
 
+    def show(self, text: str) -> None:
+        """Print a line of progress, if ``verbose`` is set."""
+        Progress(self.verbose, "fit").show_line(text)
+
     def begin(self, kept: dict[str, Any]) -> None:
-        """Write the first state."""
-        self.checkpoint.begin({**self.beside, **kept})
+        """Write the first checkpoint."""
+        self.checkpoint.begin({**self.extra, **kept})
 
     def offer(self, kept: dict[str, Any]) -> None:
-        """Write a state, if the last file is old enough."""
-        self.checkpoint.offer({**self.beside, **kept})
+        """Write a checkpoint if one is due."""
+        self.checkpoint.offer({**self.extra, **kept})

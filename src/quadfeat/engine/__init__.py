@@ -1,1 +1,1 @@
-"""Fast arithmetic: the native core, its NumPy reference, and threads."""
+"""Compute features fast: the native core, its NumPy reference, and threads."""

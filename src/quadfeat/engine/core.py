@@ -1,8 +1,8 @@
-"""Which implementation computes features: the native core, or NumPy where that was not built.
+"""Choose what computes features: the native core, or NumPy if the native core was not built.
 
-A fitted map is compiled for a dtype into an object that writes features. The only choice it makes
-by speed, a dense product or a structured one, and whose, is made here from the constants below,
-which ``benchmarks/crossover.py`` measures.
+A fitted map is compiled for a dtype into an object that writes features. The constants below decide
+between dense and structured products, and between BLAS and the native core, by speed.
+``benchmarks/crossover.py`` measures them.
 """
 
 from __future__ import annotations
@@ -33,60 +33,61 @@ except ImportError:  # not built: see CMakeLists.txt
     _native = None  # type: ignore[assignment]
 IS_NATIVE_BUILT = _native is not None
 
-# Up to this width the native core multiplies by a dense matrix of nodes even where they have
-# structure, and instead of BLAS where they have none.
+# Number of input columns up to which the native core uses a dense matrix of nodes: for nodes with
+# structure (instead of the structured product) and for nodes without (instead of BLAS).
 DENSE_UP_TO = 36
 TILES_UP_TO = 128
 
-# Up to this width NumPy's product with a dense matrix beats its structured one; the matrix is made
-# if it has no more than so many entries.
+# Up to this many columns, NumPy's dense product beats its structured one. The matrix is built only
+# if it has at most this many entries.
 NUMPY_DENSE_UP_TO = 1024
 NUMPY_DENSE_ENTRIES = 2**23
 
-# The native cosine reduces its argument in few steps, good up to so many half turns; beyond, rows
-# are so far apart that their phases are noise, but NumPy's is noise as it should be.
-FARTHEST_ANGLE = {"float32": np.pi * 2**22, "float64": np.pi * 2**51}
+# The native cosine reduces its argument in a few steps, which are accurate up to this angle. At
+# larger angles the phases carry no information anyway, but NumPy still computes them correctly.
+LARGEST_ANGLE = {"float32": np.pi * 2**22, "float64": np.pi * 2**51}
 
-# Native butterflies put off factors of up to eps / 8, three at a time, so that other arguments must
-# stay as far below the largest number.
-FARTHEST_VALUE = {
+# Native butterflies postpone up to three factors, each as small as eps / 8. Arguments other than
+# angles must leave that much room below the largest float.
+LARGEST_VALUE = {
     name: float(np.finfo(name).max) * (float(np.finfo(name).eps) / 8) ** 3
     for name in ("float32", "float64")
 }
 
-# How the native core computes the inner products of rows and nodes, if it does.
+# How the native core gets the inner products of rows and nodes; "given" means as its input.
 Product = Literal["structured", "dense", "given"]
 
-# Factors of the input beyond this, or below its inverse, may overflow float32.
+# Input factors below this, or above its inverse, may leave the range of float32.
 SMALLEST_FACTOR = 1e-30
 
-# Entries of the output computed at once where NumPy has a part in it.
+# Number of output entries computed at once if NumPy does a part of the work.
 ENTRIES_PER_BATCH = 2**20
 
-# Up to so many columns of the other factor the native core multiplies features as it makes them;
-# beyond, BLAS is at least as fast on blocks of them. ``benchmarks/products.py`` measures it.
+# Up to this many columns in the other matrix, the native core multiplies features while it computes
+# them. With more columns, BLAS is at least as fast on blocks of features.
+# ``benchmarks/products.py`` measures it.
 OUTPUTS_UP_TO = 64
 
-# Below so many entries of the output, starting threads takes longer than the work.
+# With fewer output entries per thread, starting threads takes longer than the work.
 ENTRIES_PER_THREAD = 2**15
 
 
 def _built_cores() -> list[str]:
-    """Return what this machine can run, the fastest first."""
+    """Return the names of the cores that this machine can run, fastest first."""
     return [*_native.cores(), "numpy"] if IS_NATIVE_BUILT else ["numpy"]
 
 
 def _choose_core() -> str:
-    """Return the name of the core to use: the one that QUADFEAT_CORE names, or the fastest."""
+    """Return the core that the environment variable QUADFEAT_CORE names, or the fastest one."""
     built = _built_cores()
     wanted = os.environ.get("QUADFEAT_CORE")
     if wanted is not None:
         return check.check_choice(wanted, "QUADFEAT_CORE", built)
     if not IS_NATIVE_BUILT:
         warnings.warn(
-            "quadfeat was installed without its native core, so transforms run in NumPy, several "
-            "times slower: install it again where there is a C++ compiler (GCC 12 or Clang 14, or "
-            "newer).",
+            "quadfeat was installed without its native core, so it falls back to NumPy, which is "
+            "several times slower. Install a C++ compiler (GCC 12 or Clang 14, or newer), then "
+            "reinstall quadfeat.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -97,7 +98,7 @@ CORE = _choose_core()
 
 
 def show_config() -> None:
-    """Print what computes features here: the core in use, and what it could have been.
+    """Print the core that computes features, the cores that are available, and versions.
 
     Examples
     --------
@@ -115,17 +116,17 @@ def show_config() -> None:
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Return how many threads ``n_jobs`` stands for.
+    """Return the number of threads that ``n_jobs`` means.
 
-    Negative numbers count down from the processors that cgroup and threadpoolctl allow.
+    Negative numbers count down from the number of processors that cgroups and threadpoolctl allow.
     """
     n_jobs = check.check_n_jobs(n_jobs)
     if n_jobs is None:
-        return effective_n_jobs(None)  # what a context of joblib's says, or 1
+        return effective_n_jobs(None)  # set by a joblib context, or 1
     if n_jobs > 0:
         return n_jobs
-    # Not what joblib makes of a number: that is about processes, and in those of a pool, which may
-    # not start others, it warns. Threads may be started anywhere.
+    # Do not pass the number to joblib: it counts processes and warns inside a pool, whose workers
+    # may not start processes. Threads can start anywhere.
     try:
         allowed = len(os.sched_getaffinity(0))  # type: ignore[attr-defined, unused-ignore]
     except (AttributeError, NotImplementedError, OSError):  # not on every system
@@ -136,25 +137,28 @@ def n_threads(n_jobs: int | None) -> int:
 
 @lru_cache(maxsize=8)
 def _count_processors(allowed: int, wanted: str | None) -> int:
-    """Return how many processors there are to use, asked again if one of the arguments changes.
+    """Return the number of usable processors, cached for each pair of arguments.
 
-    Asking takes as long as a small transform, since it reads the files of the cgroup, whose quota
-    is taken to stay as it was.
+    ``cpu_count`` reads the files of the cgroup, which takes as long as a small transform. The cache
+    assumes that the cgroup's quota does not change.
     """
     return cpu_count()
 
 
-def farthest(kernel: Kernel, dtype: Any) -> float:
-    """Return how large the native core's arguments may be."""
-    limits = FARTHEST_ANGLE if kernel.nonlinearity.is_periodic else FARTHEST_VALUE
+def argument_limit(kernel: Kernel, dtype: Any) -> float:
+    """Return the largest argument of the nonlinearity that the native core supports."""
+    limits = LARGEST_ANGLE if kernel.nonlinearity.is_periodic else LARGEST_VALUE
     return limits[np.dtype(dtype).name]
 
 
 def largest_magnitude(X: Any) -> float:
-    """Return the largest absolute value in a dense or CSR matrix, not finite if an entry is not."""
+    """Return the largest absolute value in a dense or CSR matrix.
+
+    The result is not finite if any entry is not.
+    """
     values = X.data if sparse.issparse(X) else X
     if CORE == "numpy":
-        # A sum is finite only if its terms are; the largest term may be NaN or may hide one.
+        # A finite sum proves that all terms are finite. The maximum does not: it may skip a NaN.
         with np.errstate(over="ignore", invalid="ignore"):
             finite = np.isfinite(values.sum()) or np.isfinite(values).all()
         return check.largest_magnitude(values) if finite else np.inf
@@ -166,12 +170,13 @@ def largest_magnitude(X: Any) -> float:
 
 
 class CompiledMap(ABC):
-    """Writes the features of rows in the dtype it was compiled for.
+    """Compute features of rows in the dtype that the map was compiled for.
 
     Attributes
     ----------
     is_fused : bool
-        Whether it goes from rows to features in one pass, and multiplies them as it makes them.
+        Whether one native pass computes features from rows. Such a map can also multiply features
+        by a matrix without storing them.
     """
 
     is_fused = False
@@ -181,41 +186,41 @@ class CompiledMap(ABC):
         """Write the features of a dense or CSR matrix into ``out``."""
 
     def multiplies(self, X: Any, n_outputs: int) -> bool:
-        """Return whether to multiply features of rows by so many columns as they are made."""
+        """Return whether to multiply features by ``n_outputs`` columns without storing them."""
         return self.is_fused and not sparse.issparse(X) and n_outputs <= OUTPUTS_UP_TO
 
     def write_within(self, X: Array, out: Array, n_threads: int, limit: float) -> bool:
-        """Write the features of a dense matrix whose entries are finite and up to ``limit``.
+        """Write the features of a dense matrix if all entries are finite and at most ``limit``.
 
-        If some are not, return ``False``, with an unknown part of ``out`` written.
+        Otherwise return ``False``. Parts of ``out`` may then be overwritten.
         """
         raise NotImplementedError
 
     def multiply(self, X: Array, V: Array, out: Array, n_threads: int) -> None:
-        """Write ``Z V`` into ``out``, ``Z`` being the features of a dense matrix."""
+        """Write ``Z V`` into ``out``, where ``Z`` are the features of a dense matrix."""
         raise NotImplementedError
 
     def normal_multiply(
         self, X: Array, weights: Array, V: Array, out: Array, n_threads: int
     ) -> None:
-        """Add ``Z' diag(weights) Z V`` to ``out``, float64; ``weights`` of shape (n_rows, 1)."""
+        """Add ``Z' diag(weights) Z V`` to a float64 ``out``; ``weights`` has shape (n_rows, 1)."""
         raise NotImplementedError
 
     def transposed_multiply(self, X: Array, U: Array, out: Array, n_threads: int) -> None:
-        """Add ``Z' U`` to ``out``, float64."""
+        """Add ``Z' U`` to a float64 ``out``."""
         raise NotImplementedError
 
 
 def compile_map(nodes: Nodes, kernel: Kernel, dtype: Any, *, far: bool = False) -> CompiledMap:
-    """Return what computes the features of ``nodes`` for this kernel and dtype.
+    """Return an object that computes the features of ``nodes`` for this kernel and dtype.
 
-    ``far`` says that arguments may be beyond what ``farthest`` returns.
+    Set ``far`` if arguments may be larger than :func:`argument_limit`. NumPy then computes all.
     """
     if CORE == "numpy" or far:
         return NumpyMap(nodes, kernel, dtype)
     d = nodes.directions.d
     factors = np.broadcast_to(kernel.input_factor(d), d)
-    # In float32 a factor may be out of range where its product with the data is not.
+    # In float32, a factor may be out of range although its product with the data is not.
     in_range = (factors == 0) | ((factors > SMALLEST_FACTOR) & (factors < 1 / SMALLEST_FACTOR))
     if not in_range.all():
         return PrescaledMap(_compile_native(nodes, kernel, np.ones(d), dtype), factors)
@@ -233,7 +238,7 @@ def _compile_native(nodes: Nodes, kernel: Kernel, factors: Float64Array, dtype: 
 
 
 class NumpyMap(CompiledMap):
-    """Everything in NumPy, batches of rows shared out to threads."""
+    """Compute features in NumPy, with batches of rows spread over threads."""
 
     def __init__(self, nodes: Nodes, kernel: Kernel, dtype: Any) -> None:
         self.nodes = nodes
@@ -252,7 +257,7 @@ class NumpyMap(CompiledMap):
             else:
                 self.nodes.write_columns(scaled @ self.matrix, self.kernel, out[rows])
 
-        # The batches do not depend on the number of threads, so neither does the result.
+        # Batches do not depend on the number of threads, so the result does not either.
         batches = _batches(X, out)
         if n_threads == 1:
             for rows in batches:
@@ -264,7 +269,7 @@ class NumpyMap(CompiledMap):
 
 
 class PrescaledMap(CompiledMap):
-    """Rows are scaled in float64, then handed to a map that does not scale them."""
+    """Scale rows in float64, then pass them to a map that does not scale them."""
 
     def __init__(self, unscaled: CompiledMap, factors: Float64Array) -> None:
         self.unscaled = unscaled
@@ -276,7 +281,7 @@ class PrescaledMap(CompiledMap):
 
 
 class FusedMap(CompiledMap):
-    """From rows to features in one native pass."""
+    """Compute features from rows in one native pass."""
 
     is_fused = True
 
@@ -309,10 +314,10 @@ class FusedMap(CompiledMap):
 
 
 class BatchedMap(CompiledMap):
-    """Arguments first, a batch of rows at a time, then the features of them.
+    """Compute the inner products of a batch of rows with the nodes, then the features.
 
-    For what the native core cannot do, a user's function of the arguments, and for what BLAS does
-    better, products with large dense matrices.
+    This map serves nonlinearities that the native core lacks, such as user-defined functions, and
+    large dense products, where BLAS is faster.
     """
 
     def __init__(
@@ -353,9 +358,10 @@ def native_map(
 ) -> Any:
     """Return a native map.
 
-    ``product`` says how it comes by its arguments: by the structure of the nodes, by a dense
-    product, or they are given as its input. Without a kernel they are also its output. Inputs are
-    multiplied by ``factors`` first.
+    ``product`` selects how the map computes its arguments, the inner products of rows and nodes:
+    by the structure of the nodes or by a dense product. With ``"given"``, its input rows are the
+    arguments. Without a kernel, the map returns the arguments. It multiplies inputs by ``factors``
+    first.
     """
     n_nodes, d = len(nodes.radii), nodes.directions.d
     empty = np.empty(0, dtype=dtype)
@@ -376,7 +382,7 @@ def native_map(
     radii = np.ones(n_nodes)
     if product == "structured":
         structure = nodes.directions.structure()
-        assert structure is not None  # the caller has asked before
+        assert structure is not None  # the caller has checked
         parts |= structure
         radii = nodes.radii
     elif product == "dense":
@@ -398,7 +404,7 @@ def native_map(
     else:
         phi = kernel.nonlinearity
         if phi.is_periodic:
-            radii = radii / np.pi  # the core takes angles in half turns
+            radii = radii / np.pi  # the core measures angles in half turns
         parts |= {
             "phi": phi.native_name,
             "amplitudes": nodes.amplitudes(kernel),
@@ -409,7 +415,7 @@ def native_map(
             "origin": nodes.origin_feature(kernel),
         }
     parts |= {"factors": np.broadcast_to(factors, parts["d"]), "radii": radii}
-    for name in ("cosines", "sines"):  # of which the core makes tangents
+    for name in ("cosines", "sines"):  # the core computes tangents from them
         parts[name] = np.ascontiguousarray(parts[name], dtype=np.float64)
     floats = ("matrix", "diagonals", "below", "on")
     for name in (*floats, "factors", "radii", "amplitudes"):
@@ -419,16 +425,16 @@ def native_map(
 
 
 def _scaled(rows: Any, factor: Array) -> Array:
-    """Return dense rows times a factor, computed in float64, in their own dtype."""
+    """Multiply rows by a factor in float64 and return them, dense, in their own dtype."""
     dense = rows.toarray() if sparse.issparse(rows) else rows
     return np.multiply(dense, factor, dtype=np.float64).astype(rows.dtype)
 
 
 def _batches(X: Any, out: Array) -> Any:
-    """Return slices of rows: few enough to keep intermediate arrays small."""
+    """Return slices of rows that keep intermediate arrays small."""
     return gen_batches(X.shape[0], max(1, ENTRIES_PER_BATCH // max(X.shape[1], out.shape[1])))
 
 
 def _enough_threads(entries: int, n_threads: int) -> int:
-    """Return how many of the threads are worth starting for so many entries of features."""
+    """Return how many threads are worth starting for this many entries of features."""
     return max(1, min(n_threads, entries // ENTRIES_PER_THREAD))

@@ -1,10 +1,9 @@
-"""The arithmetic of the map in plain NumPy: what it means, and what faster code is tested against.
+"""Compute features in plain NumPy, as the reference that defines them and tests faster code.
 
-Every function here is pure. Rows of data lie along the *last* axis, so that each step of a
-transform is a few operations on long contiguous runs; batches of rotations have a leading axis
-``count`` (one rotation a block of nodes). A rotation ``Q`` acts on rows of data as ``X @ Q``, here
-``Q.T`` times columns: entry ``j`` of the result is the inner product with column ``j`` of ``Q``,
-which is the direction of a node.
+The samples lie along the *last* axis, so that each step is a few operations on long contiguous
+runs of memory. Batches of rotations have a leading axis ``count``, with one rotation per block of
+nodes. A rotation ``Q`` acts on samples as ``X @ Q``, which is ``Q.T`` times columns here. Entry
+``j`` of the result is the inner product with column ``j`` of ``Q``, the direction of a node.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
 def butterfly_stages(d: int) -> list[tuple[int, int]]:
     """Return ``(half, angles)`` for each stage of a butterfly matrix of size ``d``.
 
-    A stage of half-size ``half`` cuts the coordinates into runs of ``2 * half`` and rotates
-    coordinate ``i`` of a run with coordinate ``i + half``, one angle a run. A run whose second half
-    is cut off by ``d`` rotates the pairs it has; one without any second half has no angle.
+    A stage cuts the coordinates into runs of ``2 * half`` and rotates coordinate ``i`` of a run
+    with coordinate ``i + half``, by one angle per run. If the last run is incomplete, the pairs in
+    it are rotated. A run without any pair has no angle.
 
     Examples
     --------
     >>> butterfly_stages(4)
     [(1, 2), (2, 1)]
-    >>> butterfly_stages(7)  # always d - 1 angles in all
+    >>> butterfly_stages(7)  # always d - 1 angles in total
     [(1, 3), (2, 2), (4, 1)]
     """
     stages = []
@@ -56,7 +55,7 @@ def butterfly(columns: Array, cosines: Array, sines: Array, permutations: Array)
     ----------
     columns : array of shape (d, n_rows)
     cosines, sines : arrays of shape (count, rounds, d - 1)
-        One entry an angle, the stage with the closest pairs first.
+        One entry per angle, starting with the stage of the closest pairs.
     permutations : int array of shape (count, rounds, d)
         Coordinate ``j`` after the permutation is coordinate ``permutations[..., j]`` before it.
 
@@ -75,9 +74,9 @@ def butterfly(columns: Array, cosines: Array, sines: Array, permutations: Array)
             cosine, sine = cosines[:, k, stage, None, None], sines[:, k, stage, None, None]
             first += angles
 
-            whole = d // (2 * half)  # runs that have both halves in full
+            whole = d // (2 * half)  # number of complete runs
             end = whole * 2 * half
-            # Splitting one axis never copies, so writing to `runs` writes to `turned`.
+            # Splitting an axis never copies, so writing to `runs` writes to `turned`.
             runs = turned[:, :end].reshape(count, whole, 2, half, rows)
             rotate_pairs(runs[:, :, 0], runs[:, :, 1], cosine[:, :whole], sine[:, :whole])
             if angles > whole:
@@ -87,7 +86,10 @@ def butterfly(columns: Array, cosines: Array, sines: Array, permutations: Array)
 
 
 def walsh_hadamard(columns: Array) -> Array:
-    """Return the orthonormal Hadamard matrix times the second last axis, a power of two."""
+    """Multiply by the orthonormal Hadamard matrix along the second-to-last axis.
+
+    The length of that axis is a power of two.
+    """
     *batch, size, rows = columns.shape
     half = 1
     while half < size:
@@ -99,10 +101,11 @@ def walsh_hadamard(columns: Array) -> Array:
 
 
 def simplex_coefficients(d: int) -> tuple[Float64Array, Float64Array]:
-    r"""Return what defines the vertices of the regular simplex in ``d`` dimensions.
+    r"""Return the arrays ``below`` and ``on`` that define the vertices of a regular simplex.
 
-    Vertex ``j`` (from 0) has ``-below[i]`` in the coordinates ``i < j``, ``on[j]`` in coordinate
-    ``j`` and zeros behind it; the last vertex, ``j = d``, has no coordinate of its own:
+    In ``d`` dimensions, vertex ``j`` (from 0) has ``-below[i]`` in the coordinates ``i < j``,
+    ``on[j]`` in coordinate ``j`` and zeros after it. The last vertex, ``j = d``, has only the
+    entries ``-below[i]``:
 
     .. math::
 
@@ -116,7 +119,7 @@ def simplex_coefficients(d: int) -> tuple[Float64Array, Float64Array]:
 def simplex(columns: Array) -> Array:
     """Return ``V.T @ columns`` with ``V`` the ``d x (d + 1)`` matrix of simplex vertices.
 
-    By a running sum, in ``O(d)``; the second last axis of ``columns`` has the length ``d``.
+    A running sum computes it in ``O(d)``. The second-to-last axis of ``columns`` has length ``d``.
 
     Examples
     --------
@@ -148,10 +151,10 @@ def write_features(
 ) -> None:
     """Write ``amplitude_j * phi(argument_j)`` for every node into the columns of ``out``.
 
-    Column order: node by node, and for each node the columns of its nonlinearity (cosine then sine
-    of a Fourier pair), or ``phi(+argument)`` then ``phi(-argument)`` if nodes are reflected. If
-    ``last_is_single``, the last node has one column instead of two: ``cos(argument + phase)``
-    or ``phi(+argument)``; the caller has to adapt its amplitude.
+    The columns are ordered by node. Each node has the columns of its nonlinearity (cosine, then
+    sine), or ``phi(+argument)``, then ``phi(-argument)`` if nodes are reflected. With
+    ``last_is_single``, the last node has one column instead of two: ``cos(argument + phase)`` or
+    ``phi(+argument)``. The caller must adapt its amplitude.
 
     Parameters
     ----------
@@ -165,7 +168,7 @@ def write_features(
     step = 2 if reflected else nonlinearity.columns_per_node
     whole = arguments.shape[1] - last_is_single
     t, a, columns = arguments[:, :whole], amplitudes[:whole], out[:, : step * whole]
-    if whole > 0:  # some user-defined functions cannot take an empty array
+    if whole > 0:  # some user-defined functions fail on an empty array
         for k, values in enumerate(nonlinearity.columns(t)):
             np.multiply(values, a, out=columns[:, k::step], casting="same_kind")
         if reflected:

@@ -1,4 +1,4 @@
-"""Files and pickles: save and load objects of registered classes."""
+"""Save objects of registered classes to files, and load them."""
 
 from quadfeat.io.persistence import load, save
 from quadfeat.io.registry import UPPER_TRIANGLE, register

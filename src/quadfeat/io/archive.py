@@ -1,10 +1,10 @@
-r"""Archives of arrays: a zip file that knows its format and whether it is whole.
+r"""Zip archives of arrays, with a format number and a checksum.
 
-No member is compressed: ``model.json``, a tree of plain values (:mod:`quadfeat.io.encoding`), and
-one ``.npy`` file for each array it refers to, so that ``numpy.load`` and any program for archives
-can look inside. The comment at its end has the format, the version of quadfeat that wrote it and
-the SHA-256 of all bytes before, so that a file that has changed on its way is rejected before
-anything in it is read. Members that are not compressed cannot be larger than the file.
+An archive holds ``model.json``, a tree of plain values (:mod:`quadfeat.io.encoding`), and one
+``.npy`` file for each array in the tree. Any zip program and ``numpy.load`` can read them. The
+comment at the end of the archive has the format, the version of quadfeat that wrote it and the
+SHA-256 of all bytes before it, so that a corrupt file is rejected before it is read. Members are
+not compressed, so none can be larger than the file.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from quadfeat.io.encoding import names_of_arrays
 from quadfeat.io.migrations import FORMAT
 
 TREE = "model.json"
-# Bytes of the tree, and lists and objects in it, at most: names, parameters and candidates of even
-# wide tables take far fewer.
+# Limits for the bytes of the tree, and for its lists and objects. The names, parameters and
+# candidates of wide tables take far less.
 LARGEST_TREE = 2**24
 MOST_CONTAINERS = 2**18
 DIGEST_LENGTH = 64
@@ -48,12 +48,12 @@ ARRAY_HEADER = re.compile(
 # Bytes that are hashed at once.
 CHUNK = 2**20
 
-# Pickles, which quadfeat 0.1.0 wrote as checkpoints, begin like this.
+# The first byte of a pickle. Checkpoints of quadfeat 0.1.0 were pickles.
 PICKLE = b"\x80"
 
-# A member of an archive: a header with the lengths of its name and of an extra field, then both,
-# the bytes themselves and, if this flag is set, a descriptor, which is longer if the extra field
-# says that sizes have 64 bits.
+# A member of an archive consists of a header, its name, an extra field, its bytes, and a descriptor
+# if the flag HAS_DESCRIPTOR is set. The header has the lengths of the name and of the extra field.
+# The descriptor is longer if the extra field contains 64-bit sizes.
 HEADER = struct.Struct("<4s2xH18x2H")
 SIGNATURE = b"PK\x03\x04"
 HAS_DESCRIPTOR = 0x08
@@ -63,11 +63,11 @@ DESCRIPTOR = {True: 24, False: 16}
 
 
 class NotRead(Exception):
-    """Why a file is not read any further."""
+    """Raised if a file is rejected; the message is the reason."""
 
 
 def write_archive(file: IO[bytes], tree: Any, arrays: dict[str, Array], kind: str) -> None:
-    """Write a tree and its arrays, as a file of a kind: a model or a checkpoint."""
+    """Write a tree and its arrays; ``kind`` is ``"model"`` or ``"checkpoint"``."""
     digesting = _Digesting(file)
     archive = zipfile.ZipFile(digesting, "w", zipfile.ZIP_STORED)  # type: ignore[call-overload]
     try:
@@ -80,14 +80,14 @@ def write_archive(file: IO[bytes], tree: Any, arrays: dict[str, Array], kind: st
         ).encode() + b"0" * DIGEST_LENGTH
         archive.close()
     except BaseException:
-        archive.fp = None  # closing it halfway would raise another error in place of this one
+        archive.fp = None  # closing an unfinished archive would raise an error that hides this one
         raise
     digesting.finish()
 
 
 @contextmanager
 def opened_archive(file: IO[bytes]) -> Iterator[tuple[Any, Callable[[str], Array]]]:
-    """Yield the tree in a file that is whole, and a function that reads an array by its name."""
+    """Yield the tree of a checked file, and a function that reads an array by its name."""
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
@@ -102,15 +102,12 @@ def opened_archive(file: IO[bytes]) -> Iterator[tuple[Any, Callable[[str], Array
         tree = json.loads(text)
         known = {TREE, *(f"{name}.npy" for name in names_of_arrays(tree))}
         if sorted(known) != sorted(archive.namelist()):
-            raise ValueError(f"its members are not those that {TREE} refers to")
+            raise ValueError(f"its members are not those listed in {TREE}")
         yield tree, lambda name: read_array(archive, f"{name}.npy", size)
 
 
 def check_whole(file: IO[bytes], kind: str, readable: Collection[int]) -> int:
-    """Check that a file is of a format that is known here, and as it was written.
-
-    Returns the format.
-    """
+    """Return the format of a file; raise NotRead if it is unknown or the file is corrupt."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - LONGEST_COMMENT))
     found = COMMENT.search(file.read())
@@ -121,11 +118,12 @@ def check_whole(file: IO[bytes], kind: str, readable: Collection[int]) -> int:
             raise NotRead("it is empty")
         if start.startswith(PICKLE) and kind == "checkpoint":
             raise NotRead(
-                "it is a pickle, as quadfeat 0.1.0 wrote checkpoints, and a pickle can run code"
+                "it is a pickle, such as the checkpoints of quadfeat 0.1.0, and loading a pickle "
+                "can run code"
             )
         if start != SIGNATURE:
-            raise NotRead("it is no file that quadfeat has written")
-        raise NotRead("it was not written by quadfeat, or it is not whole")
+            raise NotRead("it was not written by quadfeat")
+        raise NotRead("it was not written by quadfeat, or it is incomplete")
     found_kind, found_format = found[1].decode(), int(found[2])
     version = found[3].decode(errors="replace")
     if found_kind != kind:
@@ -136,17 +134,18 @@ def check_whole(file: IO[bytes], kind: str, readable: Collection[int]) -> int:
         digest.update(chunk)
         left -= len(chunk)
     if digest.hexdigest().encode() != found[4]:
-        raise NotRead("its checksum does not match: the file is corrupt. Copy it again")
+        way_out = ". Copy it again from its source" if kind == "model" else ""
+        raise NotRead(f"its checksum does not match, so the file is corrupt{way_out}")
     if found_format not in readable:
         raise NotRead(
-            f"it was written by quadfeat {version} in format {found_format}, and quadfeat "
-            f"{__version__} reads format {FORMAT}: install quadfeat>={version}"
+            f"quadfeat {version} wrote it in format {found_format}, but quadfeat {__version__} "
+            f"reads format {FORMAT}. Install quadfeat>={version}"
         )
     return found_format
 
 
 class _Digesting:
-    """A file whose last bytes become the digest of all before them."""
+    """A file that replaces its last bytes by the digest of all bytes before them."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -154,7 +153,7 @@ class _Digesting:
         self._last = b""
 
     def write(self, data: Any) -> int:
-        """Write all but what may be the last bytes."""
+        """Write data, but hold back the bytes that may be the last ones."""
         data = bytes(data)
         together = self._last + data
         ready, self._last = together[:-DIGEST_LENGTH], together[-DIGEST_LENGTH:]
@@ -163,51 +162,51 @@ class _Digesting:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: there is more to come."""
+        """Do nothing: the last bytes are held back until :meth:`finish`."""
 
     def finish(self) -> None:
-        """Write the digest in place of the last bytes."""
+        """Write the digest instead of the last bytes."""
         self._file.write(self._digest.hexdigest().encode())
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    """Return a member of an archive that is the same whenever it is written."""
+    """Return a member of an archive with a fixed date, so that equal models give equal files."""
     return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
 
 
 def _check_layout(file: IO[bytes], archive: zipfile.ZipFile) -> None:
-    """Check that members follow each other from the first byte on, with nothing between them.
+    """Raise an error if there are bytes before, between or after the members.
 
-    Programs for archives skip other bytes, in which a file of another kind could hide.
+    Zip programs skip such bytes, which could hide a file of another kind.
     """
     place = 0
     for member in sorted(archive.infolist(), key=lambda member: member.header_offset):
         if member.header_offset != place:
-            raise ValueError(f"there are other bytes before {member.filename}")
+            raise ValueError(f"there are unexpected bytes before {member.filename}")
         file.seek(place)
         signature, flags, name, extra = HEADER.unpack(file.read(HEADER.size))
         if signature != SIGNATURE:
             raise ValueError(f"{member.filename} has no header")
         fields = file.read(name + extra)[name:]
         if member.comment or (fields and not _is_size_field(fields)):
-            raise ValueError(f"{member.filename} has a comment or a field of unknown use")
+            raise ValueError(f"{member.filename} has a comment or an unknown field")
         place += HEADER.size + name + extra + member.file_size
         if flags & HAS_DESCRIPTOR:
             place += DESCRIPTOR[fields.startswith(OF_64_BITS)]
     if archive.start_dir != place:
-        raise ValueError("there are other bytes behind the last member")
+        raise ValueError("there are unexpected bytes after the last member")
 
 
 def _is_size_field(fields: bytes) -> bool:
-    """Return whether an extra field has nothing but sizes of 64 bits."""
+    """Return whether an extra field contains 64-bit sizes and nothing else."""
     return fields.startswith(OF_64_BITS) and len(fields) == SIZE_FIELD
 
 
 def read_header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return shape, order and dtype of an array in version 1.0 of the .npy format.
 
-    NumPy parses the header as an expression of Python, which fails at random in threads of Python
-    3.11 before 3.11.8.
+    NumPy parses the header as a Python expression, which sometimes fails in threads of Python 3.11
+    before 3.11.8.
     """
     length = int.from_bytes(member.read(2), "little")
     found = ARRAY_HEADER.fullmatch(member.read(length))
@@ -218,20 +217,20 @@ def read_header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np
 
 
 def read_array(archive: zipfile.ZipFile, name: str, size: int) -> Array:
-    """Return an array, whose shape is compared with the size of its member before it is made."""
+    """Return an array; check its shape against the size of its member before allocating it."""
     with archive.open(name) as member:
         version = np.lib.format.read_magic(member)
         if version != (1, 0):
             raise ValueError(f"{name} is in version {version} of the .npy format")
         shape, fortran_order, dtype = read_header(member, name)
         n_bytes = archive.getinfo(name).file_size - member.tell()
-        # Entries without bytes would make room for any number of them.
+        # With an itemsize of zero, a small file could claim a shape of any size.
         if dtype.hasobject or dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != n_bytes:
-            raise ValueError(f"{name} has not the size of its shape")
+            raise ValueError(f"the size of {name} does not match its shape")
         if max(shape, default=0) > size:
-            raise ValueError(f"{name} has the shape {shape}, larger than the file")
-        content = member.read()  # which compares the checksum of the archive
+            raise ValueError(f"{name} has shape {shape}, larger than the file")
+        content = member.read()  # zipfile checks its CRC
         order: Any = "F" if fortran_order else "C"
         array: Array = np.ndarray(shape, dtype, buffer=content, order=order)
-        # In memory of its own, and in the byte order of this machine.
+        # Copy it to writable memory, in the byte order of this machine.
         return array.astype(dtype.newbyteorder("="), order="K")

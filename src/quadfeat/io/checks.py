@@ -1,7 +1,7 @@
-"""Whether the parts of an object fit together: what a file of unknown origin has to do.
+"""Check that the parts of an object fit together, since a file may come from anywhere.
 
-Features are computed by native code from the arrays of a map, and solved for by LAPACK from those
-of a model. Classes check such arrays in their method ``check_consistency``, with the helpers below.
+Native code and LAPACK use the arrays of maps and models, and wrong shapes or values could crash
+them. Classes check such arrays in their method ``check_consistency``, with the helpers below.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 def check_parts(value: Any) -> None:
-    """Call ``check_consistency`` of all registered objects in a value, parts before wholes.
+    """Call ``check_consistency`` of all registered objects in a value, parts first.
 
     Examples
     --------
@@ -49,29 +49,29 @@ def _check_parts(value: Any, seen: dict[int, Any]) -> None:
         return
     if id(value) in seen:
         return
-    seen[id(value)] = value  # alive, so that no other object has the same id
+    seen[id(value)] = value  # a reference keeps the object alive, so its id stays unique
     for part in parts:
         _check_parts(part, seen)
-    # Asked of the class: instances of FrozenEstimator have the attributes of what they hold.
+    # Look up the method in the class: FrozenEstimator forwards attributes to its estimator.
     check = getattr(type(value), "check_consistency", None)
     if entry is not None and check is not None:
         check(value)
 
 
-def expect(condition: bool, complaint: str) -> None:
+def expect(condition: bool, message: str) -> None:
     """Raise a ValueError unless a condition holds."""
     if not condition:
-        raise ValueError(complaint)
+        raise ValueError(message)
 
 
 def check_kind(value: Any, kinds: type[Any] | tuple[type[Any], ...], name: str) -> None:
-    """Expect an object of a class, or of one of several."""
+    """Expect an instance of a class, or of one of several classes."""
     expect(isinstance(value, kinds), f"{name} is a {type(value).__name__}")
 
 
 def check_flag(value: Any, name: str) -> None:
     """Expect True or False."""
-    expect(isinstance(value, (bool, np.bool_)), f"{name} is {value!r}, not a truth value")
+    expect(isinstance(value, (bool, np.bool_)), f"{name} is {value!r}, not True or False")
 
 
 def check_finite(value: Any, name: str) -> None:
@@ -81,22 +81,22 @@ def check_finite(value: Any, name: str) -> None:
 
 def check_number(value: Any, name: str) -> None:
     """Expect a number, which may be infinite or NaN."""
-    expect(is_number(value), f"{name} is no number")
+    expect(is_number(value), f"{name} is not a number")
 
 
 def check_array(value: Any, shape: Shape, dtype: Any, name: str) -> None:
     """Expect an array of finite numbers."""
     check_kind(value, np.ndarray, name)
-    expect(value.dtype == dtype, f"{name} has the dtype {value.dtype}, not {np.dtype(dtype)}")
+    expect(value.dtype == dtype, f"{name} has dtype {value.dtype}, not {np.dtype(dtype)}")
     expect(value.shape == shape, f"{name} has shape {value.shape}, not {shape}")
     expect(bool(np.isfinite(value).all()), f"{name} is not finite")
 
 
 def check_permutations(value: Any, shape: Shape, name: str) -> None:
-    """Expect an array whose last axis has permutations."""
+    """Expect an array with permutations along its last axis."""
     check_array(value, shape, np.int32, name)
     in_order = np.arange(shape[-1], dtype=np.int32)
-    expect(bool((np.sort(value, axis=-1) == in_order).all()), f"{name} are no permutations")
+    expect(bool((np.sort(value, axis=-1) == in_order).all()), f"{name} are not permutations")
 
 
 def check_signs(value: Any, shape: Shape, dtype: Any, name: str) -> None:
@@ -123,7 +123,7 @@ def check_column_names(estimator: Any) -> None:
 
 
 def n_columns_of(value: Any, name: str) -> int:
-    """Return how many columns a matrix has, and expect at least one."""
+    """Return the number of columns of a matrix; expect at least one."""
     n_columns = (*np.shape(value), 0, 0)[1]
     expect(n_columns >= 1, f"{name} has no columns")
     return n_columns

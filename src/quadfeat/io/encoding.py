@@ -1,9 +1,9 @@
-"""Models as trees of plain values beside arrays, and back: what ``quadfeat.save`` writes.
+"""Convert models to trees of JSON values and arrays, which ``quadfeat.save`` writes, and back.
 
-A tree is made of what JSON has. All else is an object with a ``"type"``: a container or number that
-JSON does not know, a reference to an array, or a registered class with its attributes
-(:mod:`quadfeat.io.registry`). Nothing is looked up by a name from a tree but in the registry, so
-that a tree can build nothing else.
+JSON values stand for themselves. Everything else is a JSON object with a ``"type"``: a container or
+number that JSON does not have, a reference to an array, or a registered class with its attributes
+(:mod:`quadfeat.io.registry`). Names of classes are looked up in the registry only, so a tree cannot
+build other objects.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.io.migrations import migrated
 from quadfeat.io.registry import Registration, registered_as, registration_of
 
-# What a pipeline is to pass on, which is no part of an estimator.
+# Metadata requests belong to a pipeline, and are not part of an estimator.
 NOT_KEPT = ("_metadata_request",)
 
 Tree = Any
 
 
 class Encoder:
-    """Makes trees of values, and collects their arrays.
+    """Converts values to trees, and collects their arrays.
 
     Attributes
     ----------
     arrays : dict
-        The arrays that trees refer to, by name. One that occurs twice is there once.
+        The arrays that trees refer to, by name. An array that occurs twice is stored once.
     """
 
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
         self._names: dict[tuple[int, bool], str] = {}
-        self._kept: list[Any] = []  # alive, so that no other object has the same id
+        self._kept: list[Any] = []  # keeps objects alive, so their ids stay unique
 
     def encode(self, value: Any, where: str) -> Tree:
-        """Return the tree of a value; ``where`` is how an error calls it."""
+        """Return the tree of a value; errors refer to the value as ``where``."""
         if value is None or type(value) in (bool, int, str):
             return value
         if type(value) is float:
@@ -71,25 +71,25 @@ class Encoder:
             return self._encode_generator(value, where)
         entry = registration_of(type(value))
         if entry is None:
-            raise _refusal(where, value)
+            raise _cannot_save(where, value)
         return self._encode_object(value, entry, where)
 
     def _encode_items(self, values: Iterable[Any], where: str) -> list[Tree]:
         return [self.encode(item, f"{where}[{index}]") for index, item in enumerate(values)]
 
     def _encode_array(self, array: Array, where: str) -> Tree:
-        if array.dtype.kind == "O":  # of names of columns, or labels
+        if array.dtype.kind == "O":  # names of columns, or labels
             items = self._encode_items(array.ravel().tolist(), where)
             return {"type": "objects", "shape": list(array.shape), "items": items}
         if not _is_plain(array.dtype):
-            raise _refusal(where, array.dtype)
+            raise _cannot_save(where, array.dtype)
         return {"type": "array", "name": self._named(array)}
 
     def _encode_generator(self, value: Any, where: str) -> Tree:
         legacy = isinstance(value, np.random.RandomState)
         state = value.get_state(legacy=False) if legacy else value.bit_generator.state
         if state["bit_generator"] not in BIT_GENERATORS:
-            raise _refusal(where, value)
+            raise _cannot_save(where, value)
         return {
             "type": "RandomState" if legacy else "Generator",
             "number": self._number(value),
@@ -102,9 +102,9 @@ class Encoder:
         unknown = sorted(set(attributes) - set(entry.allowed))
         if unknown:
             raise ValueError(
-                f"{where}.{unknown[0]} cannot be saved, since quadfeat.save does not know what "
-                "it is: delete this attribute, list it in saved_attributes or unsaved_attributes "
-                "of the class, or pickle the object."
+                f"{where}.{unknown[0]} cannot be saved, since its class does not declare this "
+                "attribute. Delete it, list it in saved_attributes or unsaved_attributes of the "
+                "class, or pickle the object."
             )
         encoded: dict[str, Tree] = {}
         for name, item in attributes.items():
@@ -115,7 +115,7 @@ class Encoder:
         return {"type": entry.name, "attributes": encoded}
 
     def _named(self, array: Array, *, triangle: bool = False) -> str:
-        """Return the name of an array, which is put among the others if it is new."""
+        """Return the name of an array; store the array if it is new."""
         key = (id(array), triangle)
         if key not in self._names:
             self._names[key] = str(len(self.arrays))
@@ -124,7 +124,7 @@ class Encoder:
         return self._names[key]
 
     def _number(self, value: Any) -> int:
-        """Return the number of an object that may occur several times."""
+        """Return a number that identifies an object, which may occur several times."""
         for number, known in enumerate(self._kept):
             if known is value:
                 return number
@@ -133,12 +133,12 @@ class Encoder:
 
 
 class Decoder:
-    """Makes values of trees.
+    """Converts trees back to values.
 
     Parameters
     ----------
     read : callable
-        Returns the array of a name.
+        Returns an array, given its name.
     found_format : int
         The format of the file.
     """
@@ -146,13 +146,13 @@ class Decoder:
     def __init__(self, read: Callable[[str], Array], found_format: int) -> None:
         self._read = read
         self._format = found_format
-        self._made: dict[Any, Any] = {}  # what may occur several times
+        self._made: dict[Any, Any] = {}  # objects that may occur several times
         self._makers: dict[str, Callable[[dict[str, Any]], Any]] = {
             "float": lambda tree: _not_finite(tree["value"]),
             "scalar": self._decode_scalar,
             "tuple": lambda tree: tuple(self.decode(tree["items"])),
             "dict": self._decode_dict,
-            "path": lambda tree: None,  # of format 1, which kept the path of a checkpoint
+            "path": lambda tree: None,  # format 1 stored the path of a checkpoint
             "array": lambda tree: self._once(("array", tree["name"]), self._array),
             "triangle": lambda tree: self._once(("triangle", tree["name"]), self._triangle),
             "objects": self._decode_objects,
@@ -161,7 +161,7 @@ class Decoder:
         }
 
     def decode(self, tree: Tree) -> Any:
-        """Return the value of a tree; any error says that no encoder has made it."""
+        """Return the value of a tree; raise an error of any type if the tree is not valid."""
         if isinstance(tree, list):
             return [self.decode(item) for item in tree]
         if not isinstance(tree, dict):
@@ -174,17 +174,17 @@ class Decoder:
     def _decode_object(self, tree: dict[str, Any]) -> Any:
         entry = registered_as(tree["type"])
         attributes = {name: self.decode(item) for name, item in tree["attributes"].items()}
-        if self._format == 1:  # which wrote paths
+        if self._format == 1:  # format 1 stored paths
             paths = entry.declared("path_parameters")
             attributes |= {name: None for name in paths if name in attributes}
         return entry.build(migrated(entry.kind, attributes, self._format))
 
     def _decode_scalar(self, tree: dict[str, Any]) -> Any:
         dtype, value = np.dtype(str(tree["dtype"])), self.decode(tree["value"])
-        # Of an integer, the type of bytes would make so many of them.
+        # Check the type of the value: np.bytes_(n) of an integer would allocate n bytes.
         kinds: Any = {"b": bool, "i": int, "u": int, "f": float, "U": str}.get(dtype.kind)
         if kinds is None or not _is_plain(dtype) or type(value) is not kinds:
-            raise ValueError(f"a {type(value).__name__} has the dtype {dtype}")
+            raise ValueError(f"a value of type {type(value).__name__} has dtype {dtype}")
         return dtype.type(value)
 
     def _decode_dict(self, tree: dict[str, Any]) -> dict[Any, Any]:
@@ -203,7 +203,7 @@ class Decoder:
             if tree["type"] == "Generator":
                 return rng
             legacy = np.random.RandomState(rng.bit_generator)
-            legacy.set_state(state)  # which has more than that of its bit generator
+            legacy.set_state(state)  # also restores the cached Gaussian number
             return legacy
 
         return self._once((tree["type"], tree["number"]), make)
@@ -216,7 +216,7 @@ class Decoder:
     def _array(self, name: str) -> Array:
         array = self._read(name)
         if not _is_plain(array.dtype):
-            raise ValueError(f"an array has the dtype {array.dtype}")
+            raise ValueError(f"an array has dtype {array.dtype}")
         return array
 
     def _triangle(self, name: str) -> Float64Array:
@@ -237,29 +237,29 @@ def names_of_arrays(tree: Tree) -> set[str]:
     return names
 
 
-def _refusal(where: str, value: Any) -> ValueError:
+def _cannot_save(where: str, value: Any) -> ValueError:
+    """Return the error for a value that a file cannot hold."""
     start, kind = f"{where}={check.one_line(value)} cannot be saved: ", type(value)
     if kind.__module__.partition(".")[0] in {"numpy", *sys.stdlib_module_names}:
         return ValueError(
-            f"{start}quadfeat.save writes numbers, strings, arrays of them and objects of "
-            "registered classes, and no code. Pickle the model instead, and load it where the same "
-            "code is installed."
+            f"{start}quadfeat.save writes numbers, strings, arrays and objects of registered "
+            "classes, but no code. Pickle the model instead, and load it where the same code is "
+            "installed."
         )
     return ValueError(
-        f"{start}its class is not registered. Call quadfeat.io.register({kind.__name__}) here and, "
-        "before quadfeat.load, where the file is loaded. Pickle the model instead if the object "
-        "holds code."
+        f"{start}its class is not registered. Call quadfeat.io.register({kind.__name__}) here, and "
+        "again before quadfeat.load. If the object holds code, pickle the model instead."
     )
 
 
 def _is_plain(dtype: Any) -> bool:
-    """Return whether bytes of a dtype mean the same anywhere: truth values, numbers and texts."""
+    """Return whether a dtype is portable: booleans, strings, and numbers of up to 8 bytes."""
     return dtype.kind in "biuSU" or (dtype.kind == "f" and dtype.itemsize <= 8)
 
 
 def _not_finite(text: Any) -> float:
     if text not in ("inf", "-inf", "nan"):
-        raise ValueError(f"{text!r} is not infinite")
+        raise ValueError(f"{text!r} is neither infinite nor NaN")
     return float(text)
 
 
@@ -285,7 +285,9 @@ def _from_upper_triangle(packed: Float64Array) -> Float64Array:
     """
     size = (math.isqrt(8 * packed.size + 1) - 1) // 2
     if packed.shape != (size * (size + 1) // 2,) or packed.dtype != np.float64:
-        raise ValueError(f"{packed.shape} numbers of {packed.dtype} are no triangle")
+        raise ValueError(
+            f"an array of shape {packed.shape} and dtype {packed.dtype} is not a triangle"
+        )
     matrix = np.zeros((size, size), order="F")
     for column in range(size):
         start = column * (column + 1) // 2

@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all."""
+"""Write files atomically: completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from typing import Any
 if sys.platform != "win32":
     import fcntl
 
-# May be read and written as far as the user's umask allows.
+# The default permissions, which the user's umask restricts.
 USUAL = 0o666
-# Only the owner may read files that hold data.
+# Only the owner may read files with training rows.
 PRIVATE = 0o600
 
 
 @contextmanager
 def atomic_write(path: Path, mode: int = USUAL) -> Iterator[Any]:
-    """Open a file that takes its name only when all is written, to the disk."""
-    path = Path(os.path.realpath(path))  # what a link refers to is replaced, not the link
+    """Open a draft of a file, which replaces the file once all data is on the disk.
+
+    Missing folders are created.
+    """
+    path = Path(os.path.realpath(path))  # replace the target of a link, not the link
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_orphans(path)
     draft, handle = _new_draft(path, mode)
@@ -31,9 +34,9 @@ def atomic_write(path: Path, mode: int = USUAL) -> Iterator[Any]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if sys.platform != "win32":  # as long as the draft is locked
+            if sys.platform != "win32":  # rename the draft while it is locked
                 os.replace(draft, path)
-        if sys.platform == "win32":  # which cannot rename a file that is open
+        if sys.platform == "win32":  # Windows cannot rename an open file
             os.replace(draft, path)
     except BaseException:
         draft.unlink(missing_ok=True)
@@ -51,7 +54,7 @@ def _new_draft(path: Path, mode: int) -> tuple[Path, int]:
         try:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            # Before it was locked, another writer may have taken it for an orphan.
+            # Another writer may have removed the draft as an orphan before it was locked.
             if draft.exists():
                 return draft, handle
         except BaseException:
@@ -62,17 +65,17 @@ def _new_draft(path: Path, mode: int) -> tuple[Path, int]:
 
 
 def remove_orphans(path: Path) -> None:
-    """Remove the drafts of a file that killed processes have left behind.
+    """Remove drafts of a file that killed processes have left behind.
 
-    A writer that is alive holds a lock on its draft; the system releases it with the process. File
-    systems without locks, and Windows, cannot tell the two apart: there drafts stay.
+    A running writer holds a lock on its draft; the system releases the lock when the process ends.
+    On Windows, and on file systems without locks, drafts stay.
     """
     if sys.platform == "win32":
         return
     path = Path(os.path.realpath(path))
-    # Not by a pattern: the name of the file may contain its special characters.
+    # Compare names without glob, since the name of the file may contain wildcards.
     start, end = f".{path.name}.", ".draft"
-    with suppress(OSError):  # a folder that cannot be listed will fail where that matters
+    with suppress(OSError):  # an unreadable folder will raise an error on writing
         for entry in os.scandir(path.parent):
             token = entry.name[len(start) : -len(end)]
             if entry.name == f"{start}{token}{end}" and len(token) == 16:
@@ -82,7 +85,7 @@ def remove_orphans(path: Path) -> None:
 def _remove_if_orphaned(draft: str) -> None:
     if sys.platform == "win32":
         return
-    with suppress(OSError):  # its writer is alive or has finished, or the file system has no locks
+    with suppress(OSError):  # the writer is running or done, or the file system has no locks
         handle = os.open(draft, os.O_WRONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,14 +1,14 @@
-r"""Models and unfinished fits in files that hold numbers and no code.
+r"""Save models and unfinished fits to files that contain numbers, but no code.
 
-A file is an archive with a checksum (:mod:`quadfeat.io.archive`) of a tree of plain values and
-arrays (:mod:`quadfeat.io.encoding`), which can build objects of registered classes only
-(:mod:`quadfeat.io.registry`). Since a checksum can be forged, each object checks that its parts fit
-together (:mod:`quadfeat.io.checks`). Files of older formats are brought up to date by the classes
-themselves (:mod:`quadfeat.io.migrations`).
+A file is an archive with a checksum (:mod:`quadfeat.io.archive`). It contains a tree of plain
+values and arrays (:mod:`quadfeat.io.encoding`), from which only objects of registered classes can
+be built (:mod:`quadfeat.io.registry`). Since a checksum can be forged, each object checks that its
+parts fit together (:mod:`quadfeat.io.checks`). Classes convert files of older formats
+(:mod:`quadfeat.io.migrations`).
 
-The package skops saves these models too, given the list of their classes as ``trusted``. It has no
-checksums, does not check whether native code may use the arrays of a map, and does not tell formats
-apart, which is why quadfeat has a format of its own.
+The package skops can also save these models, if their classes are listed as ``trusted``. But it has
+no checksums and no format numbers, and it does not check that arrays are safe for native code. So
+quadfeat has its own format.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ from quadfeat.io.registry import model_names, registration_of
 
 __all__ = ["load", "save"]
 
-# The formats that can be read; checkpoints only in the present one.
+# The formats that can be read. Checkpoints are read in the current format only.
 READABLE = {"model": range(1, FORMAT + 1), "checkpoint": (FORMAT,)}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a map or model to a file that holds numbers and no code.
+    """Write a map or model to a file that contains numbers, but no code.
 
     Parameters
     ----------
     model : QuadratureFeatures, QuadratureRidge or QuadratureRidgeClassifier
-        Fitted or not. What is loaded gives the same results to the bit, and goes on where this one
-        is: ``partial_fit``, ``merge`` and ``grow`` work as before.
+        Fitted or not. The loaded model gives bit-identical results, and supports ``partial_fit``,
+        ``merge`` and ``grow`` like the original.
     path : str or path
-        Where to. A file that is there is replaced, as a whole or not at all.
+        Path of the file. Missing folders are created, and an existing file is replaced atomically.
 
     See Also
     --------
-    load : The way back.
+    load : Load a file.
 
     Notes
     -----
-    A function of your own (``PointwiseNonlinear``) is code and cannot be saved; a pickle can hold
-    it. A kernel, rule or rotation of a class of your own can be saved if the class is registered
-    with :func:`quadfeat.io.register`. Metadata requests (``set_fit_request``) and the path of a
+    A user-defined function (``PointwiseNonlinear``) is code and cannot be saved; use a pickle
+    instead. A user-defined kernel, rule or rotation can be saved if its class is registered with
+    :func:`quadfeat.io.register`. Metadata requests (``set_fit_request``) and the path of a
     ``checkpoint`` are not saved.
 
-    The file of a fitted classifier holds up to 2048 of the rows it was fitted to, by which
-    probabilities are calibrated.
+    The file of a fitted model contains up to 2048 training rows, which are needed for intervals and
+    calibrated probabilities.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if entry is None or not entry.is_model:
         raise _no_model(model)
     path = _checked_path(path)
-    if not entry.is_record:  # a fit in another thread replaces all attributes at once
+    if not entry.is_record:  # another thread may fit the model at the same time
         model = snapshot(model)
     encoder = Encoder()
     tree = encoder.encode(model, type(model).__name__)
@@ -88,12 +88,13 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         _write(path, tree, encoder.arrays, "model", USUAL)
     except OSError as error:
         raise OSError(
-            f"path={str(path)!r} cannot be written: {error.strerror or error}."
+            f"path={str(path)!r} cannot be written: {error.strerror or error}. Use a path in a "
+            "folder that you can write to."
         ) from error
 
 
 def reason_against_saving(model: Any) -> str | None:
-    """Return why a fitted map cannot be saved, or None if it can."""
+    """Return why a fitted map cannot be saved; None if it can."""
     try:
         Encoder().encode(model, type(model).__name__)
     except ValueError as error:
@@ -105,12 +106,12 @@ def _no_model(given: Any) -> TypeError:
     """Return the error for an object that cannot be saved by itself."""
     names = model_names()
     choices = f"{', a '.join(names[:-1])} or a {names[-1]}"
-    message = f"model={check.one_line(given)} is not valid: give a {choices}"
+    message = f"model={check.one_line(given)} is not valid: pass a {choices}"
     bases = [registration_of(base) for base in type(given).__mro__[1:]]
     if any(base is not None and base.is_model for base in bases):
         message += f", or call quadfeat.io.register({type(given).__name__}, model=True)."
     else:
-        message += ", such as a step of a pipeline."
+        message += ". For a pipeline, save this step alone, or pickle the whole pipeline."
     return TypeError(message)
 
 
@@ -124,10 +125,10 @@ def write_checkpoint(kept: dict[str, Any], path: Path, mode: int) -> None:
 def read_checkpoint(
     path: Path, check_state: Callable[[Any], None] = lambda state: None
 ) -> dict[str, Any]:
-    """Return the state of a fit, after checks that it is whole and fits together.
+    """Return the content of a checkpoint, after checks that it is complete and consistent.
 
-    ``check_state`` raises an error if the entry ``"state"`` is not what the fit has written. The
-    objects in it are checked already.
+    ``check_state`` raises an error if the entry ``"state"`` is not valid. It may assume that the
+    objects in the state are valid.
     """
 
     def check_kept(kept: Any) -> None:
@@ -137,57 +138,58 @@ def read_checkpoint(
         check_kind(kept["rows"], str, "rows")
         check_state(kept["state"])
 
-    way_out = "delete the file, or give another path"
+    way_out = "Delete the file, or use another path"
     kept: dict[str, Any] = _loaded(path, "checkpoint", check_kept, way_out)
     return kept
 
 
 def _write(path: Path, tree: Any, arrays: dict[str, Array], kind: str, mode: int) -> None:
-    """Write a file as a whole or not at all."""
+    """Write a file atomically."""
     with atomic_write(path, mode) as file:
         write_archive(file, tree, arrays, kind)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Return the map or model in a file that :func:`save` has written.
+    """Load a map or model from a file that :func:`save` has written.
 
-    Runs no code from the file, and builds nothing but quadfeat's own objects and those of classes
-    that you registered with :func:`quadfeat.io.register`: a file of unknown origin can make a bad
-    model, and no more than that.
+    Loading runs no code from the file. It builds only objects of quadfeat, and of classes that you
+    registered with :func:`quadfeat.io.register`. At worst, a file from an unknown source yields a
+    bad model.
 
     Parameters
     ----------
     path : str or path
+        Path of the file.
 
     Returns
     -------
     QuadratureFeatures, QuadratureRidge or QuadratureRidgeClassifier
-        As it was saved.
+        The saved object.
 
     Raises
     ------
     ValueError
-        If there is no such file, or it is something else, or not whole, or has been changed, or is
-        of a newer format.
+        If the file does not exist, was not written by :func:`save`, is corrupt, or has a newer
+        format.
 
     See Also
     --------
-    save : Where there is an example.
+    save : Save a map or model, with an example.
     """
     return _loaded(_checked_path(path), "model", _check_model)
 
 
 def _check_model(found: Any) -> None:
     entry = registration_of(type(found))
-    expect(entry is not None and entry.is_model, f"it holds a {type(found).__name__}")
+    expect(entry is not None and entry.is_model, f"it contains a {type(found).__name__}")
 
 
 def _loaded(path: Path, kind: str, check_found: Callable[[Any], None], way_out: str = "") -> Any:
-    """Return what is in a file of a kind, or raise a ValueError that says why not."""
+    """Return the content of a model or checkpoint file; raise a ValueError if it is not valid."""
 
-    def refusal(reason: str) -> ValueError:
+    def failure(reason: str) -> ValueError:
         name = "path" if kind == "model" else "checkpoint"
-        end = f": {way_out}" if way_out else ""
+        end = f". {way_out}" if way_out else ""
         return ValueError(f"{name}={str(path)!r} cannot be loaded: {reason.rstrip('.')}{end}.")
 
     try:
@@ -199,19 +201,19 @@ def _loaded(path: Path, kind: str, check_found: Callable[[Any], None], way_out: 
         check_found(found)
         return found
     except OSError as error:
-        raise refusal(error.strerror or str(error)) from error
+        raise failure(error.strerror or str(error)) from error
     except NotRead as error:
-        raise refusal(str(error)) from error
-    except MemoryError:  # arrays are no larger than the file, which may be right
+        raise failure(str(error)) from error
+    except MemoryError:  # the file may be valid: its arrays are not larger than the file
         raise
-    except Exception as error:  # whatever it is that a forged file leads to
+    except Exception as error:  # a forged file can cause any error
         reason = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise refusal(f"it is not as quadfeat writes it ({reason})") from error
+        raise failure(f"its content is not valid ({reason})") from error
 
 
 def _checked_path(path: Any) -> Path:
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"path={check.one_line(path)} is not valid: give the path of a file.")
+        raise TypeError(f"path={check.one_line(path)} is not valid: pass the path of a file.")
     if "\0" in os.fsdecode(path):
-        raise ValueError(f"path={path!r} is not valid: give one without null characters.")
+        raise ValueError(f"path={path!r} is not valid: pass a path without null characters.")
     return Path(path)

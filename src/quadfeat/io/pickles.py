@@ -1,7 +1,7 @@
-"""Pickles that know in which format they are, so that another version can tell whether to trust it.
+"""Pickles with a format number, so that other versions can reject or convert them.
 
-The format is that of files (:mod:`quadfeat.io.migrations`), and the same hook ``migrate`` brings
-older ones up to date.
+They have the same format number as files (:mod:`quadfeat.io.migrations`). The same method
+``migrate`` converts older formats.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ VERSION_KEY = "_quadfeat_version"
 
 
 class VersionedState(BaseEstimator):
-    """An estimator whose pickles carry their format, and the version that wrote them.
+    """An estimator whose pickles contain their format, and the version that wrote them.
 
-    Subclasses name in ``needed_attributes`` the attributes without which a fitted object is of no
-    use: those that have the first of them have to have all. A static or class method ``migrate``,
-    if there is one, brings attributes up to date; parts that are no estimators are as they were
-    pickled.
+    Subclasses list in ``needed_attributes`` the attributes that a fitted object must have. An
+    object that has the first of them must have all. A static or class method ``migrate``, if there
+    is one, converts the attributes of older formats. It must also convert parts that are not
+    estimators, since these stay as they were pickled.
     """
 
     needed_attributes: tuple[str, ...] = ()
@@ -37,24 +37,24 @@ class VersionedState(BaseEstimator):
         found, version = state.pop(FORMAT_KEY, 0), state.pop(VERSION_KEY, None)
         name = type(self).__name__
         if not isinstance(found, int) or not 0 <= found <= FORMAT:
-            raise ValueError(_unknown(name, found, version))
+            raise ValueError(_unknown_format(name, found, version))
         state = migrated(type(self), state, found)
         if found == 0 and self.needed_attributes and self.needed_attributes[0] in state:
             missing = [needed for needed in self.needed_attributes if needed not in state]
             if missing:
                 raise ValueError(
-                    f"this {name} was pickled by an early version of quadfeat and has no "
+                    f"this {name} was pickled by an early version of quadfeat and lacks "
                     f"{', '.join(missing)}: fit it again."
                 )
         super().__setstate__(state)
 
 
-def _unknown(name: str, found: Any, version: Any) -> str:
-    """Return what to say about a format that is not known here."""
+def _unknown_format(name: str, found: Any, version: Any) -> str:
+    """Return the error message for a format that this version cannot read."""
     writer = "another version" if version is None else f"version {version}"
     wanted = "a newer version" if version is None else f"quadfeat>={version}"
     return (
-        f"this {name} was pickled by {writer} of quadfeat, in format {found!r}; quadfeat "
-        f"{__version__} reads formats up to {FORMAT}: install {wanted}, or load it there and "
-        "write it by quadfeat.save, whose files more versions read."
+        f"this {name} was pickled by {writer} of quadfeat in format {found!r}, but quadfeat "
+        f"{__version__} reads formats up to {FORMAT}. Install {wanted}, or load the pickle there "
+        "and write it with quadfeat.save, whose files more versions can read."
     )

@@ -1,6 +1,6 @@
-"""The classes that files may hold: each one registers itself, and says what is saved of it.
+"""The classes that files may contain, and the attributes to save.
 
-A name in a file is looked up here and nowhere else, so that a file can build nothing but objects of
+Loading looks up the names of classes here and nowhere else, so a file can build only objects of
 registered classes.
 """
 
@@ -18,16 +18,16 @@ __all__ = ["UPPER_TRIANGLE", "register"]
 
 Class = TypeVar("Class", bound=type)
 
-# Metadata of a dataclass field: a square matrix of which only the upper triangle counts.
+# Metadata of a dataclass field that is a square matrix: only its upper triangle is saved.
 UPPER_TRIANGLE = {"quadfeat.io": "upper triangle"}
 
 # Class attributes that list names.
 DECLARATIONS = ("saved_attributes", "unsaved_attributes", "path_parameters")
 
-# Types that a file writes itself, whose names no class can have.
+# Names that files use for built-in and NumPy types. No class can be registered under them.
 PLAIN_TYPES = frozenset(
     {
-        *{"array", "triangle", "objects", "Generator", "RandomState"},  # of NumPy
+        *{"array", "triangle", "objects", "Generator", "RandomState"},  # NumPy
         *{"float", "scalar", "tuple", "dict", "path"},
     }
 )
@@ -35,15 +35,16 @@ PLAIN_TYPES = frozenset(
 
 @dataclass(frozen=True)
 class Registration:
-    """How objects of a class are saved and built again.
+    """How to save and load objects of a class.
 
     Attributes
     ----------
     kind : type
+        The class.
     name : str
-        What files call it.
+        The name of the class in files.
     is_model : bool
-        Whether ``quadfeat.save`` takes such an object by itself, and not only as a part.
+        Whether ``quadfeat.save`` accepts such an object on its own, not only as a part.
     """
 
     kind: type[Any]
@@ -52,17 +53,17 @@ class Registration:
 
     @property
     def is_record(self) -> bool:
-        """Whether such an object is its fields, and built by its constructor."""
+        """Whether the class is a dataclass or named tuple, which its constructor builds."""
         return not self.is_estimator and bool(is_dataclass(self.kind) or _is_named_tuple(self.kind))
 
     @property
     def is_estimator(self) -> bool:
-        """Whether such an object has parameters."""
+        """Whether the class is an estimator, which has parameters."""
         return issubclass(self.kind, BaseEstimator)
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The attributes that each object of the class has."""
+        """The attributes that every object of the class has."""
         if self.is_estimator:
             return tuple(self.kind._get_param_names())
         if is_dataclass(self.kind):
@@ -77,12 +78,12 @@ class Registration:
         )
 
     def declared(self, what: str) -> tuple[str, ...]:
-        """Return the names that the class lists: its ``saved_attributes`` and the like."""
+        """Return the names in a class attribute such as ``saved_attributes``."""
         return tuple(getattr(self.kind, what, ()))
 
     @property
     def triangles(self) -> tuple[str, ...]:
-        """The fields that are square matrices of which only the upper triangle counts."""
+        """The fields that are square matrices whose upper triangle is saved."""
         if not is_dataclass(self.kind):
             return ()
         return tuple(
@@ -90,10 +91,10 @@ class Registration:
         )
 
     def attributes(self, thing: Any) -> dict[str, Any]:
-        """Return the attributes of an object, without those that are not saved."""
+        """Return the attributes to save, given an object."""
         if self.is_record:
             return {name: getattr(thing, name) for name in self.required}
-        held = dict(vars(thing))  # another thread may be computing one of them
+        held = dict(vars(thing))  # a copy, since another thread may add an attribute
         dropped, paths = self.declared("unsaved_attributes"), self.declared("path_parameters")
         return {
             name: None if name in paths else value
@@ -102,13 +103,13 @@ class Registration:
         }
 
     def build(self, attributes: dict[str, Any]) -> Any:
-        """Return an object with these attributes, which have to be those of its class."""
+        """Build an object; reject attributes that its class does not have."""
         if not set(self.required) <= set(attributes) <= set(self.allowed):
             what = "fields" if self.is_record else "attributes"
             raise ValueError(f"{self.name} has the {what} {sorted(attributes)}")
         for name in self.declared("path_parameters"):
             if attributes.get(name) is not None:
-                raise ValueError(f"{name} names a path")
+                raise ValueError(f"{name} contains a path")
         if self.is_record:
             return self.kind(**attributes)
         made: Any = object.__new__(self.kind)
@@ -146,43 +147,43 @@ def register(
     former_names: Iterable[str] = (),
     model: bool = False,
 ) -> Any:
-    """Let ``quadfeat.save`` and ``quadfeat.load`` handle objects of a class.
+    """Register a class, so that ``quadfeat.save`` and ``quadfeat.load`` accept its objects.
 
-    Use it as a decorator of a kernel, rule, rotation or other part of your own, or call it with the
-    class. Files hold names and numbers and no code, so the process that loads a file has to
-    register the class too, before it calls ``quadfeat.load``.
+    Use it as a decorator of a user-defined kernel, rule, rotation or other part, or call it with
+    the class. Files contain names and numbers, but no code. So the process that loads a file also
+    has to register the class, before it calls ``quadfeat.load``.
 
     Parameters
     ----------
     kind : type
-        The class, which decides what is saved:
+        The class, which determines the attributes to save:
 
         - An estimator, such as a kernel, rule or rotation: its parameters, and the attributes that
-          it lists as ``saved_attributes`` (a tuple of strings). It is built without calling
+          it lists as ``saved_attributes`` (a tuple of strings). ``load`` does not call
           ``__init__``.
-        - A dataclass or named tuple: its fields. It is built by its constructor.
-        - Any other class: the attributes that it lists as ``saved_attributes``. It is built without
-          calling ``__init__``.
+        - A dataclass or named tuple: its fields. ``load`` calls the constructor.
+        - Any other class: the attributes that it lists as ``saved_attributes``. ``load`` does not
+          call ``__init__``.
 
     name : str, default=None
-        What files call the class; by default its ``__name__``.
+        The name of the class in files; None means its ``__name__``.
     former_names : iterable of str, default=()
-        Names under which older files know it.
+        Names of the class in older files.
     model : bool, default=False
-        Whether ``quadfeat.save`` takes such an object by itself, and not only as a part of another.
+        Whether ``quadfeat.save`` accepts such an object on its own, not only as a part of another.
 
     Returns
     -------
     type
-        The class, as it is.
+        The class, unchanged.
 
     Raises
     ------
     ValueError
-        If another class has the name. A class of the same module and qualified name, such as that
-        of a notebook cell which ran again, is replaced.
+        If another class has the name. A class with the same module and qualified name is replaced,
+        such as one that is defined in a notebook cell that runs again.
     TypeError
-        If the class does not say what is to be saved.
+        If the class does not declare the attributes to save.
 
     See Also
     --------
@@ -190,20 +191,21 @@ def register(
 
     Notes
     -----
-    A class can say more by these attributes, all of which are optional:
+    A class can also define these optional attributes:
 
     ``check_consistency(self)``
         Raises a ``ValueError`` if the parts of the object do not fit together. ``save`` and
-        ``load`` call it, for the parts of an object before the object itself. A file of unknown
-        origin can give an object any values: this method is where a class defends itself.
+        ``load`` call it, for the parts of an object before the object itself. A file from an
+        unknown source can contain any values, and this method has to reject invalid ones.
     ``migrate(attributes, found_format)``
-        A static or class method. Returns the attributes with which to build an object, given those
-        in a file (a dict) and the format of the file. Here a class reads what its earlier versions
-        wrote.
+        A static or class method that converts the attributes of older formats. It takes the
+        attributes in a file (a dict) and the format of the file, and returns the attributes of the
+        new object.
     ``unsaved_attributes``
         Attributes that ``save`` drops without an error, such as a cache.
     ``path_parameters``
-        Parameters that name a path, which no file may choose: they are saved and loaded as None.
+        Parameters that are paths. They are saved and loaded as None, so that a file cannot choose
+        a path.
 
     Examples
     --------
@@ -222,9 +224,9 @@ def register(
     if kind is None:
         return partial(register, name=name, former_names=former_names, model=model)
     if not isinstance(kind, type):
-        raise TypeError(f"kind={kind!r} is not valid: give a class.")
+        raise TypeError(f"kind={kind!r} is not valid: pass a class.")
     if isinstance(former_names, str):
-        raise TypeError(f"former_names={former_names!r} is not valid: give a tuple of strings.")
+        raise TypeError(f"former_names={former_names!r} is not valid: pass a tuple of strings.")
     entry = Registration(kind, kind.__name__ if name is None else name, model)
     _check_declaration(entry)
     names = (entry.name, *former_names)
@@ -240,7 +242,7 @@ def register(
 
 
 def registration_of(kind: type[Any]) -> Registration | None:
-    """Return how objects of exactly this class are saved, or None if it is not registered."""
+    """Return the registration of exactly this class; None if it is not registered."""
     return _BY_CLASS.get(kind)
 
 
@@ -248,14 +250,14 @@ def registered_as(name: str) -> Registration:
     """Return the registration of a class by its name in a file."""
     if name not in _BY_NAME:
         raise ValueError(
-            f"no class {name!r} is registered here. If it is one of your own, register it with "
+            f"no class {name!r} is registered. If you defined it, register it with "
             "quadfeat.io.register before you load the file"
         )
     return _BY_NAME[name]
 
 
 def model_names() -> list[str]:
-    """Return the names of the classes that ``quadfeat.save`` takes by themselves."""
+    """Return the names of the classes whose objects ``quadfeat.save`` accepts on their own."""
     return [entry.name for entry in _BY_CLASS.values() if entry.is_model]
 
 
@@ -264,34 +266,32 @@ def _check_declaration(entry: Registration) -> None:
     for what in DECLARATIONS:
         names = getattr(kind, what, ())
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise TypeError(f"{what} of {kind.__name__} is {names!r}: give a tuple of strings.")
+            raise TypeError(f"{kind.__name__}.{what} is {names!r}: pass a tuple of strings.")
     if not (entry.is_record or entry.is_estimator or hasattr(kind, "saved_attributes")):
         raise TypeError(
-            f"{kind.__name__} does not say what is to be saved: make it a dataclass (with "
-            "@register above @dataclass), a named tuple or an estimator, or list its attributes "
-            "in saved_attributes."
+            f"{kind.__name__} does not declare the attributes to save. Make it a dataclass (with "
+            "@register above @dataclass), a named tuple or an estimator, or list them in "
+            "saved_attributes."
         )
 
 
 def _check_name(name: Any, kind: type[Any]) -> None:
     if not isinstance(name, str) or not name:
-        raise TypeError(f"name={name!r} is not valid: give a string.")
+        raise TypeError(f"name={name!r} is not valid: pass a string.")
     if name in PLAIN_TYPES:
         raise ValueError(
-            f"name={name!r} is not valid, since files write values of this type themselves: give "
-            "another name to register."
+            f"name={name!r} is the name of a built-in type in files: pass another name to register."
         )
     known = _BY_NAME.get(name)
     if known is not None and not _same(known.kind, kind):
         raise ValueError(
-            f"name={name!r} is taken by {known.kind.__module__}.{known.kind.__qualname__}, and "
-            f"cannot stand for {kind.__module__}.{kind.__qualname__} too: give another name to "
-            "register."
+            f"name={name!r} is the name of {known.kind.__module__}.{known.kind.__qualname__}, so "
+            f"{kind.__module__}.{kind.__qualname__} cannot have it: pass another name to register."
         )
 
 
 def _same(known: type[Any], kind: type[Any]) -> bool:
-    """Return whether two classes are one, or two versions of one."""
+    """Return whether two classes are the same, or one is a redefinition of the other."""
     return (known.__module__, known.__qualname__) == (kind.__module__, kind.__qualname__)
 
 
@@ -299,5 +299,5 @@ def _is_named_tuple(kind: type[Any]) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-# A class of scikit-learn, which cannot register itself; all it has is a parameter.
+# A class of scikit-learn with one parameter, which cannot register itself.
 register(FrozenEstimator)

@@ -1,9 +1,9 @@
-r"""What is approximated: kernels ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
+r"""Define the kernels to approximate, ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
 
-A kernel is a small scikit-learn object. Called on two matrices it returns the exact Gram matrix.
-Rules ask it for its nonlinearity ``phi``, its constant ``c``, the distribution of ``w`` and the
-factor by which inputs are scaled. Parameters that depend on the data (``"scale"``, ``"auto"``)
-become numbers in :meth:`Kernel.resolve`, which ``fit`` of a feature map calls.
+A kernel is a small scikit-learn object. Call it on two matrices to get the exact Gram matrix. Rules
+use its nonlinearity ``phi``, its constant ``c``, the distribution of ``w`` and the factor that
+scales inputs. :meth:`Kernel.resolve`, which ``fit`` of a feature map calls, turns parameters that
+depend on the data (``"scale"``, ``"auto"``) into numbers.
 """
 
 from quadfeat.kernels.arccosine import ArcCosine

@@ -17,7 +17,7 @@ from quadfeat.kernels.spectra import (
 
 @register
 class ArcCosine(LengthScaleKernel):
-    r"""The arc-cosine kernels of Cho and Saul: infinitely wide one-layer networks.
+    r"""The arc-cosine kernels of Cho and Saul, which mimic infinitely wide one-layer networks.
 
     .. math::
 
@@ -26,16 +26,16 @@ class ArcCosine(LengthScaleKernel):
 
     With the angle :math:`a` between the rows, :math:`k_0 = 1 - a/\pi`,
     :math:`k_1 = |x||y| (\sin a + (\pi - a) \cos a) / \pi` and
-    :math:`k_2 = (|x||y|)^2 (3 \sin a \cos a + (\pi - a)(1 + 2 \cos^2 a)) / \pi`. The step takes the
-    value 1/2 at zero, so a zero row has :math:`k_0 = 1/2` with every row, itself included.
+    :math:`k_2 = (|x||y|)^2 (3 \sin a \cos a + (\pi - a)(1 + 2 \cos^2 a)) / \pi`. The step function
+    is 1/2 at zero, so a zero row has :math:`k_0 = 1/2` with every row, including itself.
 
     Parameters
     ----------
     order : {0, 1, 2}, default=1
-        Step, ramp or squared ramp.
+        The power of the ramp: 0 is the step function, 1 the ramp (ReLU), 2 the squared ramp.
     length_scale : {"scale", "auto"}, float or array of shape (n_features,), default=1.0
-        Inputs are divided by it. One number only multiplies the kernel by a power of it (not at
-        all for order 0); one per input weighs the inputs.
+        Inputs are divided by it. A single number only multiplies the kernel by a constant, and has
+        no effect for order 0. One number per input weights the inputs.
 
     Examples
     --------
@@ -56,8 +56,8 @@ class ArcCosine(LengthScaleKernel):
     def nonlinearity(self) -> Nonlinearity:
         if isinstance(self.order, (bool, np.bool_)) or self.order not in (0, 1, 2):
             raise ValueError(
-                f"order={self.order!r} is not valid: give 0, 1 or 2, or the kernel "
-                "PointwiseNonlinear with a function of your own."
+                f"order={self.order!r} is not valid: pass 0, 1 or 2, or use the kernel "
+                "PointwiseNonlinear with your own function."
             )
         return Ramp(int(self.order))
 

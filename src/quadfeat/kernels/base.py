@@ -1,4 +1,4 @@
-"""The contract of a kernel ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``."""
+"""Base classes of kernels ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``."""
 
 from __future__ import annotations
 
@@ -20,33 +20,31 @@ from quadfeat.kernels.spread import Spread
 Self = TypeVar("Self", bound="Kernel")
 
 
-# What a user may give for a scale: a number, one per input, or a rule that looks at the data.
+# Valid scales: a number, one number per input, or a rule from DATA_RULES.
 Scale = float | Array | str
 
-
+# Rules that compute the scale from the data.
 DATA_RULES = ("scale", "auto")
 
-# The exact kernel of a sample may take this many evaluations of a function.
+# Largest number of function evaluations for the exact kernel of a sample.
 EVALUATIONS = 2**21
 
 
 class Kernel(BaseEstimator, ABC):
-    """Base class of kernels.
+    """Base class of kernels ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
 
-    They have the form ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
-
-    A kernel scales its inputs first: the methods that a subclass defines see scaled rows only.
-    As in every scikit-learn object, ``__init__`` only assigns its parameters. A subclass defines
+    A kernel scales its inputs first, so the methods of a subclass get scaled rows. As in every
+    scikit-learn object, ``__init__`` only assigns its parameters. A subclass defines
 
     - ``spectrum``, the distribution of ``w``,
     - ``nonlinearity``, the function ``phi``, and ``constant`` if ``c`` is not 1,
     - :meth:`gram`, the exact kernel, and :meth:`pair_values` if it can be faster than one Gram
-      matrix a pair,
+      matrix per pair,
     - its scale parameter: derive from :class:`LengthScaleKernel` or :class:`GammaKernel`, or
       define ``scale_parameter``, :meth:`scale_to_factor` and :meth:`default_scale`.
 
-    A kernel of the difference of two rows needs less: see :class:`Stationary` and
-    :class:`SeparationKernel`.
+    A kernel that depends only on the difference of two rows needs fewer methods: see
+    :class:`Stationary` and :class:`SeparationKernel`.
 
     Attributes
     ----------
@@ -55,11 +53,12 @@ class Kernel(BaseEstimator, ABC):
     scale_parameter : str
         The name of the parameter that scales the inputs.
     scale_range : str
-        The values that it may have, for error messages. A ``gamma`` of 0 leaves an input out.
+        The valid values of the scale parameter, for error messages. An input with ``gamma`` 0 has
+        no effect.
     is_stationary : bool
-        Whether the kernel depends on ``x - y`` only. Then it has the method ``at_distance``.
+        Whether the kernel depends on ``x - y`` only. Such a kernel has the method ``at_distance``.
     projection : Projection or None
-        The linear map that the kernel applies to rows first, if it does: see :class:`Metric`.
+        The linear map that the kernel applies to rows first, if any: see :class:`Metric`.
     """
 
     constant: float = 1.0
@@ -69,12 +68,12 @@ class Kernel(BaseEstimator, ABC):
 
     @property
     def projection(self) -> Projection | None:
-        """The linear map of rows, or ``None`` if there is none."""
+        """The linear map that is applied to rows first, or ``None``."""
         return None
 
     @property
     def inner(self) -> Kernel:
-        """The kernel of projected rows: this one, if it has no projection."""
+        """The kernel of the projected rows. Without a projection, it is the kernel itself."""
         return self
 
     @property
@@ -93,21 +92,21 @@ class Kernel(BaseEstimator, ABC):
 
     @abstractmethod
     def default_scale(self, d: int, deviation: float) -> float:
-        """Return the scale parameter for ``d`` inputs of this standard deviation."""
+        """Return the default scale parameter for ``d`` inputs with this standard deviation."""
 
     @abstractmethod
     def gram(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
-        """Return the Gram matrix of scaled inputs; ``same`` says that Y is X."""
+        """Return the Gram matrix of scaled inputs; ``same`` is true if ``Y`` is ``X``."""
 
     def pair_values(self, X: Float64Array, Y: Float64Array) -> Float64Array:
-        """Return the kernel of each scaled row of ``X`` with the same row of ``Y``."""
+        """Return the kernel of each scaled row of ``X`` with the corresponding row of ``Y``."""
         return np.array(
             [self.gram(X[[i]], Y[[i]], False)[0, 0] for i in range(len(X))], dtype=np.float64
         )
 
     @property
     def evaluations_per_pair(self) -> int:
-        """How many evaluations of a function the exact kernel of two rows takes."""
+        """The number of function evaluations for the exact kernel of two rows."""
         return 1
 
     def resolve(self: Self, X: Any, sample_weight: Any = None) -> Self:
@@ -116,44 +115,44 @@ class Kernel(BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The data that ``"scale"`` and ``"auto"`` look at. As in scikit-learn's SVC, the first
-            means ``gamma = 1 / (n_features * X.var())`` and the second ``1 / n_features``; a
-            kernel with a ``length_scale`` takes the one of the Gaussian kernel of that gamma.
+            The data that ``"scale"`` and ``"auto"`` use. As in scikit-learn's SVC, ``"scale"``
+            means ``gamma = 1 / (n_features * X.var())`` and ``"auto"`` means ``1 / n_features``.
+            A kernel with a ``length_scale`` takes that of the Gaussian kernel with this gamma.
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts in the variance.
+            The weight of each row in the variance.
 
         Returns
         -------
         Kernel
-            A new object; this one is left as it is.
+            A new object. The kernel itself does not change.
         """
         X = check.check_matrix(X, "X")
         weights = None if sample_weight is None else check.check_weights(sample_weight, X)
         return self.resolve_on(X, weights)
 
     def resolve_on(self: Self, X: Any, weights: Float64Array | None) -> Self:
-        """Return what ``resolve`` does, for rows and weights that are validated."""
+        """Do the work of :meth:`resolve` for validated rows and weights."""
         deviation = 1.0
         if self.depends_on_deviation():
             deviation = Spread.of(X, weights, self.projection).deviation
         return self.resolve_for(X.shape[1], deviation)
 
     def depends_on_deviation(self) -> bool:
-        """Return whether the scale is to be computed from the standard deviation of the data."""
+        """Return whether the scale is computed from the standard deviation of the data."""
         scale = getattr(self, self.scale_parameter)
         if isinstance(scale, str):
             return check.check_choice(scale, self.scale_parameter, DATA_RULES) == "scale"
         return False
 
     def resolve_for(self: Self, d: int, deviation: float) -> Self:
-        """Return a copy whose scale is a number, for inputs of this width and deviation."""
-        resolved = clone(self)  # which copies an array of scales, too
+        """Return a copy with a numeric scale, for ``d`` inputs of this standard deviation."""
+        resolved = clone(self)  # also copies an array of scales
         scale = getattr(self, self.scale_parameter)
         if isinstance(scale, str):
             check.check_choice(scale, self.scale_parameter, DATA_RULES)
             if scale == "auto":
                 deviation = 1.0
-            if deviation == 0:  # scikit-learn takes gamma = 1 for data without any spread
+            if deviation == 0:  # scikit-learn sets gamma = 1 for constant data
                 deviation = 1.0 / np.sqrt(d)
             value = self.default_scale(d, deviation)
             if not 0 < value < np.inf:
@@ -162,11 +161,11 @@ class Kernel(BaseEstimator, ABC):
                     f"for data with standard deviation {deviation:.3g}: rescale X."
                 )
             resolved.set_params(**{self.scale_parameter: float(value)})
-        resolved.input_factor(d)  # complains now rather than at the first transform
+        resolved.input_factor(d)  # raise errors now rather than at the first transform
         return resolved
 
     def input_factor(self, d: int) -> Float64Array:
-        """Return what inputs of width ``d`` are multiplied by: shape () or (d,)."""
+        """Return the factor that multiplies ``d`` inputs, of shape () or (d,)."""
         name = self.scale_parameter
         value = getattr(self, name)
         if isinstance(value, str):
@@ -177,33 +176,33 @@ class Kernel(BaseEstimator, ABC):
             )
         try:
             if isinstance(value, (bool, np.bool_)):
-                raise TypeError("a truth value is no number")
+                raise TypeError("a boolean is not a number")
             scale = np.asarray(value, dtype=np.float64)
-        except OverflowError as error:  # a whole number beyond the range
+        except OverflowError as error:  # an integer beyond the range of float64
             raise ValueError(
-                f"{name}={check.one_line(value)} is not valid: give finite numbers "
+                f"{name}={check.one_line(value)} is not valid: pass finite numbers "
                 f"{self.scale_range}."
             ) from error
         except (TypeError, ValueError) as error:
             raise TypeError(
-                f"{name}={value!r} is not valid: give a number, one per input, "
+                f"{name}={value!r} is not valid: pass a number, one number per column of X, "
                 f"{' or '.join(map(repr, DATA_RULES))}."
             ) from error
         if scale.ndim > 1 or (scale.ndim == 1 and len(scale) != d):
             raise ValueError(
-                f"{name} has shape {scale.shape} and X has {d} columns: give one number, or "
-                f"one per column."
+                f"{name} has shape {scale.shape} and X has {d} columns: pass one number, or "
+                f"one number per column."
             )
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             factor = self.scale_to_factor(scale)
         if not np.isfinite(scale).all() or not np.isfinite(factor).all() or (scale < 0).any():
             raise ValueError(
-                f"{name}={value!r} is not valid: give finite numbers {self.scale_range}."
+                f"{name}={value!r} is not valid: pass finite numbers {self.scale_range}."
             )
         return factor
 
     def scaled(self, X: Any) -> Float64Array:
-        """Return rows as :meth:`gram` gets them: dense, in float64 and scaled.
+        """Return dense scaled rows in float64, as :meth:`gram` expects them.
 
         Parameters
         ----------
@@ -212,7 +211,7 @@ class Kernel(BaseEstimator, ABC):
         return np.asarray(check.to_dense_float64(X) * self.input_factor(X.shape[1]))
 
     def metric_for(self, d: int) -> Float64Array:
-        """Return the matrix ``M`` of the squared distance ``(x - y)' M (x - y)`` of scaled rows.
+        """Return the matrix ``M`` for which ``(x - y)' M (x - y)`` is the scaled squared distance.
 
         Examples
         --------
@@ -235,7 +234,7 @@ class Kernel(BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_samples_X, n_samples_Y)
-            Computed in float64; float32 if both inputs are.
+            Computed in float64. The result is float32 if both inputs are.
         """
         same = Y is None or Y is X
         X, Y, dtype = check.check_pair(X, None if same else Y)
@@ -246,7 +245,7 @@ class Kernel(BaseEstimator, ABC):
         return check.check_range(gram, self)
 
     def pairs(self, X: Any, Y: Any) -> Array:
-        """Return the kernel of each row of ``X`` with the same row of ``Y``.
+        """Return the kernel of each row of ``X`` with the corresponding row of ``Y``.
 
         Parameters
         ----------
@@ -255,7 +254,7 @@ class Kernel(BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Computed in float64; float32 if both inputs are.
+            Computed in float64. The result is float32 if both inputs are.
 
         Examples
         --------
@@ -266,7 +265,7 @@ class Kernel(BaseEstimator, ABC):
         X, Y, dtype = check.check_pair(X, Y)
         if X.shape != Y.shape:
             raise ValueError(
-                f"X has {X.shape[0]} rows and Y has {Y.shape[0]}: pairs need one of each."
+                f"X has {X.shape[0]} rows and Y has {Y.shape[0]}: pass the same number of rows."
             )
         with np.errstate(over="ignore", invalid="ignore"):
             values = self.pair_values(self.scaled(X), self.scaled(Y)).astype(dtype, copy=False)
@@ -274,7 +273,7 @@ class Kernel(BaseEstimator, ABC):
 
 
 class LengthScaleKernel(Kernel):
-    """Base class of kernels with a parameter ``length_scale``, which divides the inputs."""
+    """Base class of kernels whose parameter ``length_scale`` divides the inputs."""
 
     scale_parameter = "length_scale"
     scale_range = "> 0"

@@ -1,4 +1,4 @@
-"""Two-dimensional Gaussian expectations for the exact kernels of arbitrary nonlinearities."""
+"""Compute two-dimensional Gaussian expectations, the exact kernels of any nonlinearity."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from scipy.linalg import eigh_tridiagonal
 
 from quadfeat._utils.validation import Array, Float64Array
 
-PAIRS_TIMES_NODES = 2**22  # how many values of phi are held at once
+PAIRS_TIMES_NODES = 2**22  # largest number of values of phi in memory
 
 
 @lru_cache(maxsize=8)
 def rayleigh_rule(n: int) -> tuple[Float64Array, Float64Array]:
     r"""Return the Gauss rule with ``n`` nodes for :math:`\int_0^\infty g(r)\, r e^{-r^2/2} dr`.
 
-    The recurrence of its orthogonal polynomials is found by Stieltjes' procedure on a
-    fine Gauss-Legendre grid, and nodes and weights from it by Golub and Welsch.
+    Stieltjes' procedure on a fine Gauss-Legendre grid gives the recurrence of the orthogonal
+    polynomials. The Golub-Welsch algorithm then gives nodes and weights.
 
     Examples
     --------
@@ -27,13 +27,13 @@ def rayleigh_rule(n: int) -> tuple[Float64Array, Float64Array]:
     [1.0, 2.0, 8.0]
     """
     t, legendre = np.polynomial.legendre.leggauss(max(400, 12 * n))
-    longest = 8.0 + 4.0 * np.sqrt(n)  # beyond it the weight, times any polynomial used, vanishes
+    longest = 8.0 + 4.0 * np.sqrt(n)  # the weight times any polynomial is negligible beyond
     r = longest * (t + 1.0) / 2.0
     weight = legendre * longest / 2.0 * r * np.exp(-(r**2) / 2.0)
     weight /= weight.sum()
 
     diagonal, off_diagonal = np.empty(n), np.empty(n)
-    # Polynomials times the root of the weight: they stay in range where the polynomials do not.
+    # Multiply the polynomials by the square root of the weight, to keep them in range.
     before, now = np.zeros_like(r), np.sqrt(weight)
     for k in range(n):
         diagonal[k] = r @ now**2
@@ -53,16 +53,18 @@ def gaussian_product_moments(
 ) -> Float64Array:
     r"""Return ``E[phi(a u) phi(b v)]`` for standard normal ``u``, ``v`` of correlation ``cosine``.
 
-    In polar coordinates of the plane of the two rows, with the angle ``alpha`` between them,
+    In polar coordinates of the plane that the two rows span, with the angle ``alpha`` between them,
+    the expectation is
 
     .. math::
 
         \frac{1}{2\pi} \int_0^{2\pi} \int_0^\infty
         \phi(a r \cos\theta)\, \phi(b r \cos(\theta - \alpha))\, r e^{-r^2/2}\, dr\, d\theta .
 
-    Where one of the cosines changes sign ``phi`` may have a jump or a kink, so the circle is cut
-    there: two pieces of half a circle, the other half being the same with both signs turned. Each
-    piece has a Gauss-Legendre rule, each half-line a Gauss rule for the weight of ``r``.
+    ``phi`` may have a jump or a kink where one of the cosines changes sign, so the circle is cut
+    there. This leaves two pieces of one half circle; the other half is the same with both signs
+    flipped. Each piece has a Gauss-Legendre rule, and each half-line a Gauss rule for the weight of
+    ``r``.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ def gaussian_product_moments(
     """
     r, radial_weight = rayleigh_rule(n_nodes)
     t, angular_weight = np.polynomial.legendre.leggauss(n_nodes)
-    r = np.concatenate([r, -r])  # both ends of a line through the origin at once
+    r = np.concatenate([r, -r])  # both halves of a line through the origin
     radial_weight = np.concatenate([radial_weight, radial_weight]) / (2.0 * np.pi)
 
     moments = np.empty(len(left))
@@ -83,7 +85,7 @@ def gaussian_product_moments(
     for start in range(0, len(left), step):
         now = slice(start, start + step)
         alpha = np.arccos(cosine[now])
-        # The half circle from -pi/2, where cos(theta) = 0, cut where cos(theta - alpha) = 0.
+        # The half circle starts at -pi/2, where cos(theta) = 0. Cut it at cos(theta - alpha) = 0.
         cuts = np.stack([np.full_like(alpha, -np.pi / 2), alpha - np.pi / 2], axis=0)
         widths = np.stack([alpha, np.pi - alpha], axis=0)
         total = np.zeros_like(alpha)

@@ -19,33 +19,33 @@ from quadfeat.kernels.spectra import Spectrum
 
 @register
 class Metric(Kernel):
-    r"""A kernel with a full metric: another kernel of the rows ``A (x - c)``.
+    r"""A kernel with a full metric, which applies another kernel to the rows ``A (x - c)``.
 
     .. math:: k_A(x, y) = k(A (x - c),\, A (y - c))
 
-    A Gaussian kernel measures distances by the matrix :math:`M = A^\top A`,
-    :math:`k_A(x, y) = \exp(-\gamma (x - y)^\top M (x - y))`. A matrix with fewer rows than columns
-    ignores all other directions, and a diagonal one is a kernel with a scale for each input.
+    For a Gaussian kernel, :math:`k_A(x, y) = \exp(-\gamma (x - y)^\top M (x - y))` with the metric
+    :math:`M = A^\top A`. A matrix with fewer rows than columns ignores the directions of its null
+    space. A diagonal matrix sets one scale per input.
 
-    Nodes are drawn in the ``r`` dimensions of the transformed rows, so every rule that serves the
-    inner kernel serves this one. Maps transform one block of rows at a time.
+    Nodes are drawn in the ``r`` dimensions of the transformed rows, so every rule that supports the
+    inner kernel also supports this one. Maps transform one block of rows at a time.
 
     Parameters
     ----------
     kernel : Kernel or str
-        The kernel of the transformed rows, or its name. Its scale is that of the transformed rows:
-        ``"scale"`` looks at their standard deviation, and an array has ``r`` numbers. It is not a
+        The kernel of the transformed rows, or its name. Its scale refers to the transformed rows:
+        ``"scale"`` uses their standard deviation, and an array has ``r`` numbers. It cannot be a
         ``Metric`` itself.
     matrix : array-like of shape (r, n_features)
         The matrix ``A``, with any number of rows.
     center : array-like of shape (n_features,), default=None
-        The row ``c``; ``None`` means zeros. The center does not change a stationary kernel. Give
-        one if rows are far from the origin and have dtype float32: it keeps the transformed rows
-        small, so that they have more digits.
+        The row ``c``; ``None`` means zeros. The center does not change a stationary kernel. Pass
+        one if the rows are float32 and far from the origin: it keeps the transformed rows small, so
+        that they lose fewer digits.
     knee : array-like of shape (n_features,), default=None
         Distances from the center beyond which columns are compressed, so that rows with extreme
         values are not isolated: ``u = x - c`` becomes ``knee * arcsinh(u / knee)``. Infinity leaves
-        a column as it is; ``None`` leaves all.
+        a column unchanged, and ``None`` leaves all columns unchanged.
 
     See Also
     --------
@@ -76,7 +76,7 @@ class Metric(Kernel):
 
     @property
     def metric(self) -> Float64Array:
-        """The matrix ``M = A'A``, by which the kernel measures distances (near the center)."""
+        """The matrix ``M = A'A``, which defines distances (near the center if there is a knee)."""
         matrix = self.projection.matrix
         return np.asarray(matrix.T @ matrix)
 
@@ -90,11 +90,11 @@ class Metric(Kernel):
         if inner.projection is not None:
             raise ValueError(
                 f"kernel={check.one_line(inner)} is not valid, since it transforms rows itself: "
-                "give its inner kernel, and the product of both matrices as matrix."
+                "pass its inner kernel, and the product of both matrices as matrix."
             )
         return inner
 
-    # The function and the distribution are those of the inner kernel, for transformed rows.
+    # The nonlinearity and the spectrum are those of the inner kernel, for transformed rows.
 
     @property
     def constant(self) -> float:  # type: ignore[override]
@@ -117,15 +117,15 @@ class Metric(Kernel):
         return self.inner.evaluations_per_pair
 
     def at_distance(self, distances: Float64Array) -> Float64Array:
-        """Return the kernel of rows whose scaled difference has these lengths, along an axis."""
-        inner: Any = self.inner  # a stationary one
+        """Return the kernel of rows that differ by these scaled distances along one axis."""
+        inner: Any = self.inner  # a stationary kernel
         return np.asarray(inner.at_distance(distances))
 
     def scaled(self, X: Any) -> Float64Array:
         inner, projected = self.inner, self.projection.rows(X)
         if not np.isfinite(projected).all():
             raise ValueError(
-                f"the product of matrix and X is beyond the range of float64 for "
+                f"The product of matrix and X is beyond the range of float64 for "
                 f"{check.one_line(self)}: rescale X or matrix."
             )
         return inner.scaled(projected)
@@ -170,8 +170,8 @@ class Metric(Kernel):
         return np.asarray(projection.matrix.T @ inner @ projection.matrix)
 
     def input_factor(self, d: int) -> Float64Array:
-        """Raise an error: inputs are multiplied by a matrix, not by factors."""
+        """Raise an error, since inputs are multiplied by a matrix instead of factors."""
         raise ValueError(
-            f"{check.one_line(self)} multiplies inputs by a matrix: use kernel.scaled(X), or "
-            "kernel.inner.input_factor for the rows of kernel.projection.rows(X)."
+            f"{check.one_line(self)} multiplies inputs by a matrix, not by factors: use "
+            "kernel.scaled(X), or kernel.inner.input_factor for rows of kernel.projection.rows(X)."
         )

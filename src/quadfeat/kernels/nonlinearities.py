@@ -1,4 +1,4 @@
-"""The function ``phi`` that a feature applies to the inner product of a row and a node."""
+"""Define the function ``phi`` that a feature applies to the inner product of a row and a node."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ import numpy as np
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array
 
-# A function in NumPy takes about this many times as long as one of the native core.
+# A NumPy function takes about this many times as long as a function of the native core.
 COST_OF_NUMPY = 16
 
 
 class Nonlinearity(ABC):
-    """Base class of nonlinearities: a function ``phi`` and what others have to know about it.
+    """Base class of nonlinearities: a function ``phi`` and its properties.
 
-    A subclass defines ``at_zero``, ``is_even``, :meth:`__call__` and :meth:`largest`. The other
-    attributes have defaults, which fit a function of one number that is computed in NumPy.
-    Make it a frozen dataclass: maps are compared by its ``repr``.
+    A subclass defines ``at_zero``, ``is_even``, :meth:`__call__` and :meth:`largest`. The defaults
+    of the other attributes fit a scalar function that NumPy computes. Make a subclass a frozen
+    dataclass, since maps are compared by its ``repr``.
 
     Attributes
     ----------
     at_zero : float
-        ``phi(0)``; for the pair of cosine and sine that of the cosine, the sine adding nothing.
+        ``phi(0)``. For the pair of cosine and sine it is 1, the value of the cosine.
     is_even : bool
-        Whether ``f(w) = phi(w.x) phi(w.y)`` equals ``f(-w)``, as it does when ``phi`` is even,
-        odd, or the pair of cosine and sine. Otherwise a node is used with its reflection.
+        Whether ``f(w) = phi(w.x) phi(w.y)`` equals ``f(-w)``. This holds if ``phi`` is even, odd,
+        or the pair of cosine and sine. If not, each node is used together with its reflection.
     homogeneity : int or None
-        The order ``b`` with ``phi(r t) = r^b phi(t)`` for all ``r > 0``, if there is one.
+        The order ``b`` with ``phi(r t) = r^b phi(t)`` for all ``r > 0``, or ``None``.
     columns_per_node : {1, 2}
-        How many columns of a map each node has: 2 for the pair of cosine and sine.
+        The number of columns per node: 2 for the pair of cosine and sine.
     native_name : str or None
-        The name of the function in the native core; ``None`` if NumPy computes it.
+        The name of the function in the native core, or ``None`` if NumPy computes it.
     is_periodic : bool
-        Whether arguments are angles. The native core takes angles in half turns and has another
-        limit for them than for other arguments.
+        Whether arguments are angles. The native core measures angles in half turns and has a
+        separate limit for them.
     cost : int
-        The time that one value takes, relative to a function of the native core.
+        The time to compute one value, relative to a function of the native core.
     """
 
     columns_per_node: int = 1
@@ -54,7 +54,7 @@ class Nonlinearity(ABC):
     @property
     @abstractmethod
     def is_even(self) -> bool:
-        """Whether a node and its reflection give the same."""
+        """Whether a node and its reflection give the same product ``phi(w.x) phi(w.y)``."""
 
     @property
     def homogeneity(self) -> int | None:
@@ -68,28 +68,27 @@ class Nonlinearity(ABC):
 
     @property
     def cost(self) -> int:
-        """The time that one value takes, relative to a function of the native core."""
+        """The time to compute one value, relative to a function of the native core."""
         return COST_OF_NUMPY if self.native_name is None else 1
 
     @property
     def name(self) -> str:
-        """The same for the same function, in any process."""
+        """A name that identifies the function, the same in every process."""
         return repr(self)
 
     @abstractmethod
     def __call__(self, t: Array) -> Array:
-        """Return ``phi(t)``, elementwise; with two columns a node, both along a new last axis."""
+        """Return ``phi(t)`` elementwise. Two columns per node go along a new last axis."""
 
     def columns(self, t: Array) -> Iterable[Array]:
-        """Return the values of each of the columns of a node, in the shape of ``t``."""
+        """Return the values of each column of a node, in the shape of ``t``."""
         values = self(t)
         return [values] if self.columns_per_node == 1 else np.moveaxis(values, -1, 0)
 
     def single_column(self, t: Array, phase: float) -> Array:
-        """Return a column ``g`` that stands for all columns of a node.
+        """Return one column ``g`` that replaces both columns of a node.
 
-        With a uniformly random ``phase`` from 0 to 2 pi, the mean of ``2 g(t) g(u)`` is
-        ``phi(t) . phi(u)``.
+        For ``phase`` uniform on [0, 2 pi], the mean of ``2 g(t) g(u)`` is ``phi(t) . phi(u)``.
         """
         if self.columns_per_node == 1:
             return self(t)
@@ -98,7 +97,7 @@ class Nonlinearity(ABC):
 
     @abstractmethod
     def largest(self, bound: float) -> float:
-        """Return the largest ``|phi(t)|`` for ``|t| <= bound``, or 0 if it is not known."""
+        """Return the largest ``|phi(t)|`` for ``|t| <= bound``, or 0 if unknown."""
 
     def slope(self, t: Array) -> Array:
         """Return the derivative of ``phi``, in the shape of ``phi(t)``.
@@ -107,14 +106,14 @@ class Nonlinearity(ABC):
         """
         raise ValueError(
             f"{check.one_line(self)} has no known derivative, so its features have no gradients: "
-            "use a stationary kernel or ArcCosine(order=1 or 2), or define slope(t) of the "
+            "use a stationary kernel or ArcCosine with order 1 or 2, or define slope(t) in the "
             "nonlinearity."
         )
 
 
 @dataclass(frozen=True)
 class Fourier(Nonlinearity):
-    """The pair ``phi(t) = [cos(t), sin(t)]`` of the stationary kernels: two columns a node."""
+    """The pair ``phi(t) = [cos(t), sin(t)]`` of stationary kernels, with two columns per node."""
 
     at_zero = 1.0
     is_even = True
@@ -142,7 +141,7 @@ class Fourier(Nonlinearity):
 
 @dataclass(frozen=True)
 class Ramp(Nonlinearity):
-    """The power of a ramp, ``max(t, 0)^order``; order 0 is the step with the value 1/2 at 0."""
+    """A power of the ramp, ``max(t, 0)^order``. Order 0 is the step, with value 1/2 at 0."""
 
     order: int
     is_even = False
@@ -160,7 +159,7 @@ class Ramp(Nonlinearity):
         return self.order
 
     def __call__(self, t: Array) -> Array:
-        """Return the ramp's power in the dtype of ``t``."""
+        """Return the power of the ramp in the dtype of ``t``."""
         if self.order == 0:
             return np.heaviside(t, t.dtype.type(0.5))
         ramp = np.maximum(t, t.dtype.type(0))
@@ -173,18 +172,18 @@ class Ramp(Nonlinearity):
     def slope(self, t: Array) -> Array:
         if self.order == 0:
             raise ValueError(
-                "the step of ArcCosine(order=0) has no derivative, so its features have no "
-                "gradients: use order=1 or order=2, or a stationary kernel."
+                "ArcCosine(order=0) is a step function without a derivative, so its features have "
+                "no gradients: use order=1 or order=2, or a stationary kernel."
             )
         return self.order * Ramp(self.order - 1)(t)
 
 
 @dataclass(frozen=True)
 class Pointwise(Nonlinearity):
-    """A function given by the user.
+    """A user-defined function.
 
-    Whether it is even or odd is found by probing it; a wrong guess could only cost accuracy,
-    never unbiasedness, because a node and its reflection have the same distribution.
+    Its values at a few points decide whether it is even or odd. A wrong guess costs accuracy but
+    adds no bias, because a node and its reflection have the same distribution.
     """
 
     function: Callable[[Any], Any]
@@ -193,24 +192,23 @@ class Pointwise(Nonlinearity):
     def name(self) -> str:
         kind = self.function if hasattr(self.function, "__name__") else type(self.function)
         name = f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', kind.__name__)}"
-        # Functions of one name may differ, in what a closure or a partial holds.
+        # Functions with the same name may differ, for example in the variables of a closure.
         values = np.round(self(np.linspace(-3.0, 3.0, 25)), 6) + 0.0
         return f"{name}{values.tolist()}"
 
     def __call__(self, t: Array) -> Array:
-        """Return the user's function of ``t``, checked to be vectorised and finite."""
-        values = np.asarray(self.function(t.copy()))  # a copy, should it work in place
+        """Return the user-defined function of ``t``; raise an error if it is not elementwise."""
+        values = np.asarray(self.function(t.copy()))  # copy: the function may work in place
         if values.shape != t.shape:
             raise ValueError(
                 f"phi={self.function!r} returned shape {values.shape} for an argument of shape "
-                f"{t.shape}: give a function that works element by element on arrays "
-                "(numpy.vectorize makes one)."
+                f"{t.shape}: pass an elementwise function of an array (numpy.vectorize makes one)."
             )
         if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
             raise ValueError(
                 f"phi={self.function!r} returned values that are not finite real numbers for "
                 f"arguments between {t.min():.3g} and {t.max():.3g}: rescale the input with "
-                "length_scale or give a function that is finite there."
+                "length_scale or pass a function that is finite there."
             )
         return values
 
@@ -231,7 +229,7 @@ class Pointwise(Nonlinearity):
 
 @dataclass(frozen=True)
 class Slope(Nonlinearity):
-    """The derivative of another nonlinearity, in columns of the same order."""
+    """The derivative of another nonlinearity, with its columns in the same order."""
 
     of: Nonlinearity
 
@@ -252,4 +250,4 @@ class Slope(Nonlinearity):
         return self.of.slope(t)
 
     def largest(self, bound: float) -> float:
-        return 0.0  # not known
+        return 0.0  # unknown

@@ -22,25 +22,27 @@ from quadfeat.kernels.spectra import (
 
 @register
 class PointwiseNonlinear(LengthScaleKernel):
-    r"""The kernel ``E[phi(w.x) phi(w.y)]`` of any function ``phi``, ``w`` standard normal.
+    r"""The kernel ``E[phi(w.x) phi(w.y)]`` of any function ``phi``, with ``w`` standard normal.
 
-    The exact Gram matrix comes from a two-dimensional quadrature per pair of rows, in polar
-    coordinates and cut along the lines ``w.x = 0`` and ``w.y = 0``: a function with a jump or a
-    kink at zero is integrated as well as a smooth one. That costs about ``8 n_nodes^2``
-    evaluations of ``phi`` per pair, so it is for checking; features cost one evaluation per entry.
-    A kink or jump elsewhere is integrated to a few digits only, and a function that is steep in
-    the scale of the data needs more nodes: compare the results of two numbers of nodes.
+    The exact Gram matrix uses a two-dimensional quadrature per pair of rows, in polar coordinates.
+    The plane is cut along ``w.x = 0`` and ``w.y = 0``, so a function with a jump or a kink at zero
+    is integrated as accurately as a smooth one. A jump or kink elsewhere leaves only a few
+    correct digits, and a steep function needs more nodes. To check the accuracy, compare the
+    results for two values of ``n_nodes``.
+
+    The exact kernel takes about ``8 n_nodes^2`` evaluations of ``phi`` per pair, so use it only for
+    checks. Features take one evaluation per entry.
 
     Parameters
     ----------
     phi : callable
-        A function of an array that works element by element, such as ``numpy.tanh`` or
-        ``scipy.special.erf``. To pickle the fitted map, define it with ``def`` in a module.
+        An elementwise function of an array, such as ``numpy.tanh`` or ``scipy.special.erf``. To
+        pickle the fitted map, define it with ``def`` in a module.
     length_scale : {"scale", "auto"}, float or array of shape (n_features,), default=1.0
         Inputs are divided by it.
     n_nodes : int, default=32
-        Quadrature points of the exact kernel, per half-line and per piece of the circle; at most
-        256.
+        Number of quadrature points of the exact kernel, at most 256, per half-line and per piece of
+        the circle.
 
     Examples
     --------
@@ -63,7 +65,7 @@ class PointwiseNonlinear(LengthScaleKernel):
     def nonlinearity(self) -> Nonlinearity:
         if not callable(self.phi):
             raise TypeError(
-                f"phi={self.phi!r} is not valid: give a function of an array, such as numpy.tanh."
+                f"phi={self.phi!r} is not valid: pass a function of an array, such as numpy.tanh."
             )
         return Pointwise(self.phi)
 
@@ -78,7 +80,7 @@ class PointwiseNonlinear(LengthScaleKernel):
     def _checked_nodes(self) -> int:
         n_nodes = check.check_count(self.n_nodes, "n_nodes", minimum=2)
         if n_nodes > 256:
-            raise ValueError(f"n_nodes={n_nodes} is not valid: give at most 256.")
+            raise ValueError(f"n_nodes={n_nodes} is not valid: pass at most 256.")
         return n_nodes
 
     def pair_values(self, X: Float64Array, Y: Float64Array) -> Float64Array:

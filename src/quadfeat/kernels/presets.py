@@ -1,7 +1,7 @@
-"""Kernels by their names.
+"""Look up kernels by name.
 
-A kernel of this package is also exported by ``quadfeat.kernels``, registered for files
-(``@register``), and listed in ``docs/api/kernels.md``.
+To add a kernel to this package, also export it from ``quadfeat.kernels``, register it for saved
+files (``@register``) and list it in ``docs/api/kernels.md``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from quadfeat.kernels.arccosine import ArcCosine
 from quadfeat.kernels.base import Kernel
 from quadfeat.kernels.stationary import Gaussian, Laplacian, Matern, RationalQuadratic
 
-# The names that stand for a kernel with its default parameters.
+# Kernels by name, with default parameters.
 NAMED: dict[str, Callable[[], Kernel]] = {
     "gaussian": Gaussian,
     "rbf": Gaussian,
@@ -29,7 +29,7 @@ NAMED: dict[str, Callable[[], Kernel]] = {
 
 
 def as_kernel(kernel: Kernel | str) -> Kernel:
-    """Return the kernel that a name stands for, or the kernel itself.
+    """Return the kernel with a given name; return a kernel object unchanged.
 
     Examples
     --------

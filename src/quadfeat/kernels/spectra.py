@@ -1,8 +1,8 @@
 r"""Distributions of the random frequency ``w`` in ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
 
-All of them are for inputs that the kernel has scaled. Nodes are made from points of the unit cube,
-mostly by inverse distribution functions, so that random, stratified and low-discrepancy points all
-go the same way.
+They refer to inputs that the kernel has already scaled. Each distribution maps points of the unit
+cube to frequencies, mostly by inverse distribution functions. Random, stratified and
+low-discrepancy points therefore share the same code.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from scipy import special
 
 from quadfeat._utils.validation import Float64Array
 
-# A double has no phase left beyond this argument, so a longer node adds nothing but overflow.
+# Frequencies are cut off here: a float64 argument of this size carries no phase, and larger ones
+# may overflow.
 LONGEST_FREQUENCY = 1e15
 
-# The open interval that inverse distribution functions keep finite on.
+# Inverse distribution functions are finite between these limits.
 SMALLEST_UNIFORM = 2.0**-54
 LARGEST_UNIFORM = 1.0 - 2.0**-53
 
 
 def open_interval(uniforms: Float64Array) -> Float64Array:
-    """Return ``uniforms`` moved off 0 and 1 by less than they are resolved."""
+    """Clip ``uniforms`` to the open interval (0, 1)."""
     return np.clip(uniforms, SMALLEST_UNIFORM, LARGEST_UNIFORM)
 
 
 class Spectrum(ABC):
-    """Base class of spectra: a distribution of frequencies, in any dimension.
+    """Base class of spectra: distributions of frequencies, in any dimension.
 
-    A subclass defines :meth:`n_uniforms` and :meth:`frequencies`. If its frequencies are the same
-    in all directions, derive it from :class:`IsotropicSpectrum` instead: more rules can serve it.
+    A subclass defines :meth:`n_uniforms` and :meth:`frequencies`. If all directions are equally
+    likely, derive it from :class:`IsotropicSpectrum` instead, which more rules support.
 
     Attributes
     ----------
     is_isotropic : bool
-        Whether all directions are equally likely. Then it has the methods of
+        Whether all directions are equally likely. If so, the spectrum has the methods of
         :class:`IsotropicSpectrum`, which rules that rotate nodes need.
     is_normal : bool
-        Whether it is the standard normal distribution, of which theory knows more.
+        Whether it is the standard normal distribution, for which more closed forms are known.
     """
 
     is_isotropic: bool = False
@@ -48,11 +49,11 @@ class Spectrum(ABC):
 
     @abstractmethod
     def n_uniforms(self, d: int) -> int:
-        """Return how many coordinates of the unit cube make one frequency."""
+        """Return the number of uniform coordinates that one frequency needs."""
 
     @abstractmethod
     def frequencies(self, uniforms: Float64Array, d: int) -> Float64Array:
-        """Map points of the unit cube, shape (n, ``n_uniforms(d)``), to frequencies (n, d)."""
+        """Map points of the unit cube, shape (n, ``n_uniforms(d)``), to n frequencies."""
 
 
 @dataclass(frozen=True)
@@ -63,31 +64,31 @@ class CauchyProduct(Spectrum):
         return d
 
     def frequencies(self, uniforms: Float64Array, d: int) -> Float64Array:
-        # -cot(pi u) is the inverse distribution function, written to be accurate near u = 0.
+        # The inverse distribution function is -cot(pi u). This form is accurate near u = 0.
         heights = -1.0 / np.tan(np.pi * open_interval(uniforms))
         return np.clip(heights, -LONGEST_FREQUENCY, LONGEST_FREQUENCY)
 
 
 class IsotropicSpectrum(Spectrum):
-    r"""Base class of scale mixtures of Gaussians, ``w = sqrt(s) g``: all directions are alike.
+    r"""Base class of isotropic spectra: scale mixtures of Gaussians, ``w = sqrt(s) g``.
 
     The length ``rho = |w|`` is distributed as ``sqrt(s) chi(d)``. Tilting it by ``t`` multiplies
-    its density by ``rho^2t`` and normalizes it again, which tilts ``s`` by ``s^t`` and turns
+    its density by ``rho^2t`` and normalizes it again. This tilts ``s`` by ``s^t`` and turns
     ``chi(d)`` into ``chi(d + 2t)``.
 
     A subclass defines ``n_mixing``, :meth:`mixing` and :meth:`mixing_moment`. Make it a frozen
-    dataclass, whose fields are the parameters of the distribution.
+    dataclass whose fields are the parameters of the distribution.
 
     Attributes
     ----------
     n_mixing : int
-        How many uniform numbers the mixing variable ``s`` takes.
+        The number of uniforms that the mixing variable ``s`` needs.
     n_radial : int
-        How many uniform numbers a radius takes: one for ``chi`` and those of ``s``, unless
-        :meth:`radii` is defined in another way.
+        The number of uniforms that a radius needs: one for ``chi`` plus those of ``s``, unless
+        the subclass overrides :meth:`radii`.
     can_be_tilted : bool
-        Whether :meth:`mixing` knows other tilts than 0. If it does not, rules that tilt radii
-        reject the kernel and ``rule="auto"`` does not consider them.
+        Whether :meth:`mixing` supports tilts other than 0. If not, rules that tilt radii reject the
+        kernel and ``rule="auto"`` does not consider them.
     """
 
     is_isotropic = True
@@ -96,7 +97,7 @@ class IsotropicSpectrum(Spectrum):
 
     @property
     def n_radial(self) -> int:
-        """How many uniform numbers a radius takes."""
+        """The number of uniforms that a radius needs."""
         return 1 + self.n_mixing
 
     @abstractmethod
@@ -108,10 +109,10 @@ class IsotropicSpectrum(Spectrum):
 
     @abstractmethod
     def mixing_moment(self, t: float) -> float:
-        """Return ``E[s^t]``, infinite where the integral diverges."""
+        """Return ``E[s^t]``, or infinity if the integral diverges."""
 
     def moment(self, d: int, t: float) -> float:
-        r"""Return :math:`m_t = E[\rho^{2t}]`, infinite where the integral diverges.
+        r"""Return :math:`m_t = E[\rho^{2t}]`, or infinity if the integral diverges.
 
         Examples
         --------
@@ -123,7 +124,7 @@ class IsotropicSpectrum(Spectrum):
         return float(2.0**t * special.poch(d / 2, t) * self.mixing_moment(t))
 
     def has_tilt(self, d: int, tilt: float) -> bool:
-        """Return whether a rule tilted by ``tilt`` has weights, and these have a finite variance.
+        """Return whether the weights of a rule with this tilt exist and have finite variance.
 
         Examples
         --------
@@ -148,7 +149,7 @@ class IsotropicSpectrum(Spectrum):
 
     def spread(self, normals: Float64Array, mixing_uniforms: Float64Array) -> Float64Array:
         """Multiply standard normal points, shape (n, d), by drawn values of ``sqrt(s)``."""
-        # A finite length, so that its product with 0 is 0.
+        # Keep the scales finite, so that their product with 0 is 0.
         scales = np.sqrt(np.minimum(self.mixing(mixing_uniforms), np.finfo(np.float64).max))
         frequencies = normals * scales[:, None]
         return np.clip(frequencies, -LONGEST_FREQUENCY, LONGEST_FREQUENCY)
@@ -156,7 +157,7 @@ class IsotropicSpectrum(Spectrum):
 
 @dataclass(frozen=True)
 class NormalSpectrum(IsotropicSpectrum):
-    """The standard normal distribution, ``s = 1``: Gaussian and pointwise nonlinear kernels."""
+    """The standard normal distribution, ``s = 1``, of Gaussian and pointwise nonlinear kernels."""
 
     is_normal = True
 
@@ -169,10 +170,10 @@ class NormalSpectrum(IsotropicSpectrum):
 
 @dataclass(frozen=True)
 class StudentSpectrum(IsotropicSpectrum):
-    """The multivariate Student distribution with ``2 nu`` degrees of freedom: the Matern kernels.
+    """The multivariate Student distribution with ``2 nu`` degrees of freedom, of Matern kernels.
 
     Here ``s = nu / G`` with ``G ~ Gamma(nu)``, so ``rho^2 / (2 nu)`` is a ratio of two Gamma
-    variables, a beta prime distribution whose inverse distribution function takes a single uniform.
+    variables. It has a beta prime distribution, whose inverse needs a single uniform.
     """
 
     nu: float
@@ -189,7 +190,7 @@ class StudentSpectrum(IsotropicSpectrum):
         return float(self.nu**t / special.poch(self.nu - t, t))
 
     def radii(self, uniforms: Float64Array, d: int, tilt: float = 0.0) -> Float64Array:
-        # share = G(nu - t) / (G(nu - t) + G(d/2 + t)), small where the radius is long.
+        # share = G(nu - t) / (G(nu - t) + G(d/2 + t)) is small for large radii.
         share = special.betaincinv(self.nu - tilt, d / 2 + tilt, open_interval(uniforms[:, 0]))
         share = np.maximum(share, 2.0 * self.nu / LONGEST_FREQUENCY**2)
         return np.minimum(np.sqrt(2.0 * self.nu * (1.0 - share) / share), LONGEST_FREQUENCY)
@@ -197,7 +198,7 @@ class StudentSpectrum(IsotropicSpectrum):
 
 @dataclass(frozen=True)
 class GammaMixtureSpectrum(IsotropicSpectrum):
-    """Gaussians whose variance ``s`` follows ``Gamma(alpha) / alpha``: rational quadratic."""
+    """Gaussians with variance ``s ~ Gamma(alpha) / alpha``, of the rational quadratic kernel."""
 
     alpha: float
     n_mixing = 1

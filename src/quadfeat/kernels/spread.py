@@ -1,4 +1,4 @@
-"""The standard deviation of tables, which adds up from block to block."""
+"""Compute the standard deviation of a dataset from statistics that can be merged over blocks."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
 from quadfeat.kernels.projection import Projection
 
-# Entries of the data that are looked at at once.
+# Number of entries of the data that are processed at once.
 ENTRIES_PER_BATCH = 2**18
 
-
-# To which the standard deviation of the data is rounded.
+# The standard deviation is rounded to this many bits.
 DEVIATION_BITS = 42
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and squared deviations of all entries of tables, which add up from table to table.
+    """Mean and sum of squared deviations over all entries of a table.
 
-    Deviations are computed from differences to an entry of the table. So equal entries have none,
-    whatever their weights, and a small spread about a large mean is not lost.
+    One entry is subtracted from all entries first. Equal entries then have a spread of exactly 0,
+    and a small spread around a large mean keeps its digits. The statistics of several tables can be
+    merged.
 
     Attributes
     ----------
     size : float
-        How many entries there are, or the sum of their weights.
+        The number of entries, or the sum of their weights.
     unit : float
-        The power of two next to the largest magnitude, in which the others are measured so that
-        squares stay in range; 0 for a table of zeros.
+        The largest power of two up to the largest magnitude, or 0 for a table of zeros. The
+        attributes below are in this unit, so that squares stay in range.
     origin : float
-        An entry.
+        The entry that was subtracted.
     squares : float
         The sum of squared deviations from the mean.
     offset : float
-        The mean less the origin.
+        The mean minus the origin.
     """
 
     size: float
@@ -56,9 +56,9 @@ class Spread:
         weights: Float64Array | None = None,
         projection: Projection | None = None,
     ) -> Spread:
-        """Return that of a dense or sparse matrix, whose rows may have weights.
+        """Return the spread of a dense or sparse matrix, with optional weights of rows.
 
-        With a projection, return that of projected rows.
+        With a projection, return the spread of the projected rows.
         """
         spread = cls(0.0, 0.0, 0.0, 0.0)
         size = max(1, ENTRIES_PER_BATCH // X.shape[1])
@@ -70,7 +70,7 @@ class Spread:
 
     @classmethod
     def _of_batch(cls, X: Any, weights: Float64Array | None) -> Spread:
-        if weights is not None and not weights.all():  # such rows must not set the unit
+        if weights is not None and not weights.all():  # rows of weight 0 must not set the unit
             X, weights = X[weights > 0], weights[weights > 0]
         counts = np.ones(X.shape[0]) if weights is None else weights
         size, largest = float(counts.sum()) * X.shape[1], check.largest_magnitude(X)
@@ -82,7 +82,7 @@ class Spread:
         else:
             values, counts = np.asarray(X), np.broadcast_to(counts[:, None], X.shape)
         shrunk = np.asarray(values, dtype=np.float64) / unit
-        # Entries that a sparse matrix does not store are zeros.
+        # If a sparse matrix has entries that are not stored, these are zeros.
         origin = float(shrunk.flat[0]) if shrunk.size == X.shape[0] * X.shape[1] else 0.0
         shrunk -= origin
         offset = float((counts * shrunk).sum() / size)
@@ -92,7 +92,7 @@ class Spread:
         return cls(size, unit, origin, float(squares), offset)
 
     def merged(self, other: Spread) -> Spread:
-        """Return that of both tables together."""
+        """Return the spread of both tables together."""
         if self.size == 0 or other.size == 0:
             return other if self.size == 0 else self
         unit, size = max(self.unit, other.unit), self.size + other.size
@@ -113,12 +113,12 @@ class Spread:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation to twelve digits; 0 up to rounding."""
+        """The standard deviation to twelve digits, or 0 if it is within rounding error."""
         if self.size == 0:
             return 0.0
         deviation = float(np.sqrt(self.squares / self.size))
         if deviation <= 8 * np.finfo(np.float64).eps:
             return 0.0
-        # The last bits depend on the order of the rows, and maps are not to.
+        # The last bits depend on the order of the rows. Round them off, so that maps do not.
         fraction, exponent = math.frexp(deviation * self.unit)
         return math.ldexp(round(fraction * 2**DEVIATION_BITS), exponent - DEVIATION_BITS)

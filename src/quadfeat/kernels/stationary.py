@@ -1,4 +1,4 @@
-"""Stationary kernels: functions of the difference of two rows."""
+"""Stationary kernels, which depend on the difference of two rows."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from quadfeat.kernels.spectra import (
 
 
 class Stationary(Kernel):
-    """Base class of kernels of the scaled difference ``x - y``: cosine and sine features.
+    """Base class of kernels that depend on the scaled difference ``x - y``.
 
-    A subclass defines ``spectrum``, :meth:`gram` and its scale parameter (see :class:`Kernel`).
+    Their features are cosines and sines. A subclass defines ``spectrum``, :meth:`gram` and its
+    scale parameter (see :class:`Kernel`).
     """
 
     is_stationary = True
@@ -40,21 +41,20 @@ class Stationary(Kernel):
         return self.gram(X - Y, np.zeros((1, X.shape[1])), same=False)[:, 0]
 
     def at_distance(self, distances: Float64Array) -> Float64Array:
-        """Return the kernel of rows whose scaled difference has these lengths, along an axis."""
+        """Return the kernel of rows that differ by these scaled distances along one axis."""
         return self.gram(distances[:, None], np.zeros((1, 1)), same=False)[:, 0]
 
 
 class SeparationKernel(Stationary):
-    """Base class of stationary kernels of one number for two rows, their separation.
+    """Base class of stationary kernels that depend on one number, the separation of two rows.
 
     The separation is the squared Euclidean distance of the scaled rows, unless the subclass
-    defines :meth:`separations` in another way. A subclass defines ``spectrum`` and
-    :meth:`value_at`, and takes its scale parameter from :class:`LengthScaleKernel` or
-    :class:`GammaKernel`::
+    overrides :meth:`separations`. A subclass defines ``spectrum`` and :meth:`value_at`, and takes
+    its scale parameter from :class:`LengthScaleKernel` or :class:`GammaKernel`::
 
         class Own(LengthScaleKernel, SeparationKernel): ...
 
-    With :meth:`slope_at` its scale can be learned from data (``lengthscales=`` of the models).
+    If it also defines :meth:`slope_at`, models can learn its scale from data (``lengthscales=``).
     """
 
     @abstractmethod
@@ -62,34 +62,35 @@ class SeparationKernel(Stationary):
         """Return the kernel at these separations, in the same shape."""
 
     def slope_at(self, separations: Float64Array) -> Float64Array:
-        """Return the derivative of :meth:`value_at`; 0 at no separation if it is infinite there.
+        """Return the derivative of :meth:`value_at`.
 
-        Only learned scales need it.
+        Return 0 at separation 0 if the derivative is infinite there. Only learned scales need this
+        method.
         """
         raise NotImplementedError(
-            f"the scale of {check.one_line(self)} cannot be learned: {type(self).__name__} does "
-            "not define slope_at(separations), the derivative of value_at."
+            f"The scale of {check.one_line(self)} cannot be learned: define "
+            f"slope_at(separations), the derivative of value_at, in {type(self).__name__}."
         )
 
     def factor_to_scale(self, factor: Float64Array) -> Float64Array:
         """Return the scale parameter for which inputs are multiplied by ``factor``.
 
-        Only learned scales need it.
+        Only learned scales need this method.
         """
         raise NotImplementedError(
-            f"the scale of {check.one_line(self)} cannot be learned: {type(self).__name__} does "
-            "not define factor_to_scale(factor), the inverse of scale_to_factor."
+            f"The scale of {check.one_line(self)} cannot be learned: define "
+            f"factor_to_scale(factor), the inverse of scale_to_factor, in {type(self).__name__}."
         )
 
     def usual_factor(self, d: int) -> float:
-        """Return what ``"scale"`` multiplies ``d`` inputs of standard deviation 1 by."""
+        """Return the factor of ``"scale"`` for ``d`` inputs with standard deviation 1."""
         return float(self.scale_to_factor(np.asarray(self.default_scale(d, 1.0))))
 
-    # Separations are homogeneous of this degree in the inputs.
+    # Separations are homogeneous functions of the inputs, of this degree.
     separation_degree = 2
 
     def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
-        """Return the separations of the rows of scaled inputs; ``same`` says that Y is X."""
+        """Return the separations of scaled rows; ``same`` is true if ``Y`` is ``X``."""
         return squared_distances(X, Y, same)
 
     def factor_gradient(self, X: Float64Array, sensitivities: Float64Array) -> Float64Array:
@@ -100,14 +101,14 @@ class SeparationKernel(Stationary):
         X : ndarray of shape (m, d)
             Scaled inputs.
         sensitivities : ndarray of shape (m, m)
-            The derivative :math:`S_{ab}` by the separation of each two rows.
+            The derivative :math:`S_{ab}` with respect to the separation of rows ``a`` and ``b``.
 
         Returns
         -------
         ndarray of shape (d,)
             :math:`2 \sum_{ab} S_{ab} (x_{ai} - x_{bi})^2` for each input :math:`i`.
         """
-        # The square multiplied out: a matrix product instead of an array of m x m x d.
+        # Expand the square to use a matrix product instead of an m x m x d array.
         totals = sensitivities.sum(axis=0) + sensitivities.sum(axis=1)
         products = np.einsum("ai,ai->i", X, sensitivities @ X)
         return np.asarray(2.0 * (totals @ X**2 - 2.0 * products))
@@ -155,15 +156,15 @@ class Gaussian(GammaKernel, SeparationKernel):
 class Laplacian(SeparationKernel):
     r"""The Laplacian kernel in the L1 norm, ``exp(-gamma |x - y|_1)``.
 
-    Its frequencies have independent Cauchy coordinates. That distribution is not the same in all
-    directions, so rules that rotate cannot serve it; ``MonteCarlo`` and ``QuasiMonteCarlo`` can.
+    Its frequencies have independent Cauchy coordinates. This distribution is not isotropic, so
+    rules that rotate nodes do not support it. Use ``MonteCarlo`` or ``QuasiMonteCarlo``.
 
     Parameters
     ----------
     gamma : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
         Inverse width. ``"auto"`` is ``1 / n_features``; ``"scale"`` is
-        ``1 / (n_features * X.std())``, which like its namesake for the Gaussian kernel makes the
-        kernel the same in any unit of measurement.
+        ``1 / (n_features * X.std())``, which makes the kernel independent of the unit of
+        measurement.
 
     Examples
     --------
@@ -203,20 +204,20 @@ class Laplacian(SeparationKernel):
         return -self.value_at(separations)
 
     def factor_gradient(self, X: Float64Array, sensitivities: Float64Array) -> Float64Array:
-        # An absolute value cannot be multiplied out: column by column, to hold m x m numbers.
+        # Absolute values cannot be expanded. Go column by column, to need only m x m numbers.
         return np.array([np.vdot(sensitivities, np.abs(x[:, None] - x)) for x in X.T])
 
 
-# Beyond these, powers of a parameter of shape, or the frequencies it stands for, are out of range.
-SHAPES = (1e-6, 1e15)
+# Outside of this range of a shape parameter, its powers or the frequencies may overflow.
+SHAPE_RANGE = (1e-6, 1e15)
 
 
 def _check_shape(value: Any, name: str) -> float:
-    """Return a parameter of shape as a float if it is in range."""
+    """Return a shape parameter as a float if it is in range."""
     shape = check.check_positive(value, name)
-    least, most = SHAPES
+    least, most = SHAPE_RANGE
     if not least <= shape <= most:
-        raise ValueError(f"{name}={value!r} is not valid: give a number from {least} to {most}.")
+        raise ValueError(f"{name}={value!r} is not valid: pass a number from {least} to {most}.")
     return shape
 
 
@@ -229,15 +230,15 @@ class Matern(LengthScaleKernel, SeparationKernel):
         k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} (\sqrt{2\nu}\, r)^\nu K_\nu(\sqrt{2\nu}\, r),
         \qquad r = |x - y| / \ell
 
-    Its frequencies follow a Student distribution with ``2 nu`` degrees of freedom, which has second
-    moments only for ``nu > 1``: below that, degree-3 rules cannot serve it.
+    Its frequencies follow a Student distribution with ``2 nu`` degrees of freedom. This has finite
+    second moments only for ``nu > 1``, so degree-3 rules do not support smaller ``nu``.
 
     Parameters
     ----------
     nu : float, default=2.5
-        Smoothness, from 1e-6 to 1e15; ``inf`` is the Gaussian kernel.
+        Smoothness, from 1e-6 to 1e15. ``inf`` means the Gaussian kernel.
     length_scale : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
-        Width. The words mean the width of the Gaussian kernel with that ``gamma``.
+        Width. ``"scale"`` and ``"auto"`` mean the width of the Gaussian kernel with that ``gamma``.
 
     Examples
     --------
@@ -260,7 +261,8 @@ class Matern(LengthScaleKernel, SeparationKernel):
     def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         if self.nu == np.inf:
             return squared_distances(X, Y, same)
-        # Distance by distance, since rough kernels feel the rounding of a matrix product at zero.
+        # Compute each distance directly: rough kernels are sensitive to the rounding errors of a
+        # matrix product near zero.
         return np.asarray(cdist(X, Y, "sqeuclidean"))
 
     def value_at(self, separations: Float64Array) -> Float64Array:
@@ -286,8 +288,8 @@ class Matern(LengthScaleKernel, SeparationKernel):
         return np.where(apart, slope, 0.0)
 
 
-# Slopes of rough kernels are infinite at zero. Rows nearer to each other than this hardly move with
-# the scale, and an enormous slope would only multiply rounding.
+# The slope of a rough kernel is infinite at distance zero. The scale hardly affects rows that are
+# closer than this, and a huge slope would only amplify rounding errors.
 NO_DISTANCE = 1e-8
 
 
@@ -301,8 +303,8 @@ def _matern(nu: float, distance: Float64Array) -> Float64Array:
         return np.asarray((1.0 + distance + distance**2 / 3.0) * np.exp(-distance))
     if nu >= SMOOTH_NU:
         return _smooth_matern(nu, distance)
-    # In logarithms, with the exponentially scaled Bessel function, so that a large distance
-    # does not overflow. Where a tiny one does, the kernel is 1 to rounding.
+    # Use logarithms and the exponentially scaled Bessel function, so that large distances do not
+    # overflow. Tiny distances may still overflow, but the kernel is 1 there up to rounding.
     with np.errstate(divide="ignore", invalid="ignore"):
         logarithm = (
             (1.0 - nu) * np.log(2.0)
@@ -317,15 +319,15 @@ def _matern(nu: float, distance: Float64Array) -> Float64Array:
     return gram
 
 
-# From here on the expansion of Bessel functions for large order is good to 1e-11.
+# From this order on, the large-order expansion of Bessel functions is accurate to 1e-11.
 SMOOTH_NU = 50.0
 
 
 def _smooth_matern(nu: float, distance: Float64Array) -> Float64Array:
     r"""Return the Matern kernel of large order at ``distance`` :math:`= \sqrt{2\nu}\, r`.
 
-    By Debye's uniform expansion of :math:`K_\nu(\nu z)` (DLMF 10.41.4) and Stirling's of
-    :math:`\Gamma(\nu)`, whose large terms cancel by hand: with :math:`w = \sqrt{1 + z^2}`,
+    Use Debye's uniform expansion of :math:`K_\nu(\nu z)` (DLMF 10.41.4) and Stirling's expansion of
+    :math:`\Gamma(\nu)`. Their large terms cancel analytically. With :math:`w = \sqrt{1 + z^2}`,
 
     .. math::
 
@@ -358,14 +360,14 @@ class RationalQuadratic(LengthScaleKernel, SeparationKernel):
 
     .. math:: k(x, y) = \left(1 + \frac{|x - y|^2}{2 \alpha \ell^2}\right)^{-\alpha}
 
-    A mixture of Gaussian kernels over a Gamma distribution of inverse squared widths.
+    It is a mixture of Gaussian kernels whose inverse squared widths follow a Gamma distribution.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Scale mixture, from 1e-6 to 1e15; large values give the Gaussian kernel.
+        Scale mixture, from 1e-6 to 1e15. Large values approach the Gaussian kernel.
     length_scale : {"scale", "auto"}, float or array of shape (n_features,), default="scale"
-        Width. The words mean the width of the Gaussian kernel with that ``gamma``.
+        Width. ``"scale"`` and ``"auto"`` mean the width of the Gaussian kernel with that ``gamma``.
 
     Examples
     --------

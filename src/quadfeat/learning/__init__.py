@@ -1,1 +1,1 @@
-"""Learning the kernel of a model from its rows: lengthscales, full metrics, candidates."""
+"""Learn the kernel of a model from its rows: lengthscales, full metrics, kernel families."""

@@ -1,4 +1,4 @@
-"""The simplest prediction, a constant, as the least that a model has to beat."""
+"""Compare a model with the simplest baseline, a constant prediction."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from quadfeat._utils.validation import Float64Array
 from quadfeat.solvers.targets import KeptRows
 from quadfeat.solvers.validation import ROUNDING, Losses, Validation
 
-# Without any signal, the best of many kernels beats a constant by chance: by up to 2.7 standard
-# errors of the gain in 16 tables of 200 or 600 rows. One kernel alone did by 0.3 at most in 27
-# tables of 100 to 1000 rows and, for classes, whose probabilities are calibrated on the same rows,
-# by 1.1 at most in 72 tables of 60 to 400 rows.
+# Smallest gain over a constant, in standard errors of the gain. On pure noise, the best of many
+# kernels beats a constant by chance: by up to 2.7 standard errors on 16 tables of 200 or 600 rows.
+# A single kernel gains at most 0.3 on 27 tables of 100 to 1000 rows. For classification, it gains
+# at most 1.1 on 72 tables of 60 to 400 rows, because probabilities are calibrated on these rows.
 BEST_OF_MANY = 3.0
 ONE_ALONE = 0.4
 ONE_ALONE_FOR_CLASSES = 1.2
 
-# A gain of this share of the loss needs only ONE_ALONE standard errors if at least this many rows
-# judged it, since targets with heavy tails hide even large gains: on radarImage of
-# benchmarks/unseen.py, an R2 of .45 has a standard error of .25. The largest gain on 18 tables of
-# noise was 18 % on 50 rows, and 3 % on 150 or more.
+# A gain of at least this fraction of the loss, on at least this many rows, needs only ONE_ALONE
+# standard errors. Targets with heavy tails have large standard errors: on radarImage in
+# benchmarks/unseen.py, an R2 of .45 has a standard error of .25. On 18 tables of pure noise, the
+# largest gain was 18 % on 50 rows, and 3 % on 150 or more rows.
 LARGE_GAIN = 0.25
 ROWS_FOR_LARGE = 100
 
 
 @dataclass(frozen=True)
 class Gain:
-    """How much smaller a loss is than that of a constant.
+    """The reduction of a loss relative to a constant prediction.
 
     Attributes
     ----------
     mean, standard_error : float
-        Of the gain.
+        The mean gain and its standard error.
     loss : float
         The loss of the model.
     n_rows : int
-        Number of rows whose losses were compared one by one.
+        Number of rows whose losses were compared.
     """
 
     mean: float
@@ -48,14 +48,14 @@ class Gain:
     n_rows: int
 
     def is_clear(self, least: float) -> bool:
-        """Return whether the gain is large, or at least this many standard errors."""
+        """Return whether the gain is large, or exceeds ``least`` standard errors."""
         if self.n_rows >= ROWS_FOR_LARGE and self.mean >= LARGE_GAIN * (self.mean + self.loss):
             least = min(least, ONE_ALONE)
-        return self.mean > 0 and not self.mean < least * self.standard_error  # one row has no error
+        return self.mean > 0 and not self.mean < least * self.standard_error  # NaN for a single row
 
 
 def squares_about_mean(validation: Validation, rows: KeptRows) -> Float64Array:
-    """Return the squared distances of targets from their mean, in the units of the losses."""
+    """Return the squared deviations of targets from their mean, in the units of the losses."""
     mean = np.average(rows.targets, axis=0, weights=rows.weights)
     units = validation.solution.posterior.relative_units
     return np.asarray(np.mean((rows.targets - mean) ** 2 / units, axis=1))
@@ -64,24 +64,24 @@ def squares_about_mean(validation: Validation, rows: KeptRows) -> Float64Array:
 def gain_over_constant(validation: Validation, rows: KeptRows) -> Gain:
     """Return the gain of a model over a constant.
 
-    The constant is the mean of the targets or, for classes, their frequencies. The mean gain is
-    that of all rows of the validation. Its standard error comes from the losses of its single rows,
-    compared row by row.
+    The constant is the mean of the targets or, for classification, the class frequencies. The mean
+    gain is computed on all rows of the validation. Its standard error comes from paired differences
+    on single rows.
     """
     losses, moments = validation.losses, validation.solution.summary.moments
     n_rows = moments.n_rows
-    left_out = (n_rows / max(n_rows - 1, 1)) ** 2  # a row is farther from the mean of the others
+    left_out = (n_rows / max(n_rows - 1, 1)) ** 2  # deviations from the mean of the others
     if rows.labels is None:
         constant = left_out * squares_about_mean(validation, rows)
     else:
         frequencies = np.bincount(rows.labels, weights=rows.weights)
-        # A class may have no rows here.
+        # Index before taking logarithms, since a class may have no rows here.
         constant = -np.log(frequencies[rows.labels] / rows.weights.sum())
     gains = (constant - losses.values[:, validation.which])[:, None]
     single = Losses.of(gains, rows.weights, single=False)
     score, share = single.score(0), min(1.0, single.weight / losses.weight)
     mean = score.mean
-    if share < 1.0 - ROUNDING:  # single rows are a sample of all
+    if share < 1.0 - ROUNDING:  # single rows are a sample of all rows
         if rows.labels is None:
             of_constant = left_out * float(moments.target_variances.mean())
         else:

@@ -1,4 +1,4 @@
-"""Kernels that compete for a model, and the record of the competition."""
+"""Candidate kernels of a search, and the record of its results."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from quadfeat.kernels import (
 )
 from quadfeat.learning.columns import Columns, with_factors
 
-# Families of kernels whose lengthscales are learned, and their names. The first one is learned from
-# scratch; the others start from what it has found.
+# Families of kernels whose lengthscales are learned, by name. The first family is learned from
+# scratch; the others start from its lengthscales.
 FAMILIES: dict[str, SeparationKernel] = {
     "Matern 3/2": Matern(1.5),
     "Gaussian": Gaussian(),
@@ -34,27 +34,27 @@ FAMILIES: dict[str, SeparationKernel] = {
 
 @register
 class KernelCandidate(NamedTuple):
-    """A kernel that was tried, with its validated loss.
+    """A kernel that was tried, with its leave-one-out loss.
 
     Attributes
     ----------
     name : str
-        Such as ``"Matern 3/2, a lengthscale for each column"``.
+        The name, such as ``"Matern 3/2, a lengthscale for each column"``.
     kernel : Kernel
-        The kernel, for rows as the user gives them.
+        The kernel, in the original units of the rows.
     alpha : float
         The penalty with the smallest loss.
     loss : float
-        Regression: the leave-one-out squared error relative to the variance of the targets, which
-        is 1 minus R2. Classification: the leave-one-out log loss.
+        The leave-one-out loss. For regression, this is the squared error divided by the variance of
+        the targets, which is 1 minus R2. For classification, it is the log loss.
     standard_error : float
-        Of ``loss``, over rows.
+        The standard error of ``loss`` over rows.
     n_rows : int
-        Number of rows that were left out, each in turn.
+        Number of rows that were left out in turn.
     n_columns : int
         Number of columns of the map.
     seconds : float
-        Time to learn and to validate the kernel.
+        Time to learn and validate the kernel, in seconds.
     """
 
     name: str
@@ -67,7 +67,7 @@ class KernelCandidate(NamedTuple):
     seconds: float
 
     def check_consistency(self) -> None:
-        """Raise an error if this is not a valid candidate; see ``quadfeat.io.register``."""
+        """Raise an error if this candidate is not valid; see ``quadfeat.io.register``."""
         checks.check_kind(self.name, str, "name of an item of candidates_")
         checks.check_kind(self.kernel, Kernel, "kernel of an item of candidates_")
         for value in (self.alpha, self.loss, self.standard_error, self.seconds):
@@ -77,15 +77,15 @@ class KernelCandidate(NamedTuple):
 @register
 @dataclass(frozen=True)
 class Choice:
-    """How the kernel of a model was chosen.
+    """The result of a kernel search, and the reason for it.
 
     Attributes
     ----------
     why : str
         The reason, in a few sentences.
     candidates : tuple of KernelCandidate
-        The chosen one, then those of the last heat and those of the first heat, each from best to
-        worst; empty if nothing was tried.
+        The chosen kernel, then the kernels of the last heat, then those of the first heat, each
+        from best to worst; empty if no search was run.
     """
 
     why: str
@@ -101,23 +101,23 @@ class Choice:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A kernel to try, for rows in standard units.
+    """A kernel to try.
 
     Attributes
     ----------
     base_name : str
-        Its name without the multiple.
+        The name without the multiple.
     kernel : Kernel
-        For rows in standard units.
+        The kernel, for standardized rows.
     columns : Columns
-        The standard units.
+        The standardization of the rows.
     family : str
-        Its key in the families of the search; empty if it has none.
+        The name of its family; empty if it has none.
     kind : {"default", "compressed", "isotropic", "ard", "early", "full", "arc-cosine"}
     multiple : float
-        By how much the kernel is narrower than the one that was learned.
+        How many times narrower the kernel is than the one that was learned.
     seconds : float
-        Time it took to learn.
+        Time to learn the kernel, in seconds.
     """
 
     base_name: str
@@ -138,13 +138,13 @@ class Proposal:
         return f"{self.base_name}, {times:.2g} times {word}"
 
     def narrower(self, factor: float, d: int) -> Proposal:
-        """Return a proposal whose kernel is narrower by a factor; wider for a factor below 1."""
+        """Return a proposal whose kernel is narrower by a factor, or wider if it is below 1."""
         kernel = scaled(self.kernel, factor, d)
         return replace(self, kernel=kernel, multiple=self.multiple * factor, seconds=0.0)
 
 
 def scaled(kernel: Kernel, factor: float, d: int) -> Kernel:
-    """Return a kernel whose inputs are multiplied by one more factor."""
+    """Return a kernel whose inputs are multiplied by an additional factor."""
     inner: Any = kernel.inner
     projection = kernel.projection
     if projection is not None:
@@ -153,5 +153,5 @@ def scaled(kernel: Kernel, factor: float, d: int) -> Kernel:
 
 
 def arc_cosine(factors: Float64Array) -> ArcCosine:
-    """Return an arc-cosine kernel of order 1 that multiplies its inputs by these factors."""
+    """Return an arc-cosine kernel of order 1 that multiplies its inputs by factors."""
     return ArcCosine(1, length_scale=1.0 / factors)

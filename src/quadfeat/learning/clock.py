@@ -1,4 +1,4 @@
-"""The time limit of a search, and its progress."""
+"""The time limit and the progress messages of a search."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 
 
 class Clock:
-    """Measures the time of a search, and shows what it does.
+    """Measures the time of a search, and prints its progress.
 
     Parameters
     ----------
     limit : float or None
-        Seconds after which the search should end; None for no limit.
+        Time limit of the search in seconds; None for no limit.
     verbose : bool, default=False
-        Show each step on standard error.
+        Whether to print each step to standard error.
     """
 
     def __init__(self, limit: float | None, *, verbose: bool = False) -> None:
@@ -32,6 +32,6 @@ class Clock:
         return self.limit is not None and self.seconds >= self.limit
 
     def show(self, text: str) -> None:
-        """Show a line of progress, if wanted."""
+        """Print a line of progress if ``verbose``."""
         if self.verbose:
             print(f"kernel search: {text} ({self.seconds:.1f} s)", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Standardized columns: robust against outliers, rare values and constant columns."""
+"""Standardize columns, robustly against outliers, rare values and constant columns."""
 
 from __future__ import annotations
 
@@ -12,32 +12,31 @@ from quadfeat._utils.validation import Float64Array
 from quadfeat.kernels import Kernel, Metric
 from quadfeat.kernels.projection import compress
 
-# A column is constant if its values differ by no more than this, relative to the largest of them: a
-# sum of some hundred terms may leave so much rounding. In units of a smaller spread, the rounding
-# of the values would also blur the phases of all features.
+# A column is constant if its range is at most this fraction of its largest magnitude. A sum of a
+# few hundred terms can have such rounding errors. If such a column were standardized, its rounding
+# errors would also distort the phases of all features.
 ROUNDING = 256 * np.finfo(np.float64).eps
 
-# Values beyond this many robust standard deviations from the median are moved to that limit. The
-# robust standard deviation is the interquartile range divided by that of a standard normal.
+# Clip values at this many robust standard deviations from the median. The robust standard deviation
+# is the interquartile range divided by that of a standard normal distribution.
 FARTHEST = 6.0
 NORMAL_RANGE = 1.349
 
-
 # Columns with values beyond this many robust standard deviations from the median have heavy tails.
-# They are compressed beyond one robust standard deviation: on house8L this raises R2 from .65 to
-# .68, where the best kernel of columns as they are isolates the rows of the tails.
+# They are compressed beyond one robust standard deviation, which raises R2 on house8L from .65 to
+# .68. Without compression, the best kernel there isolates the rows in the tails.
 HEAVY = 10.0
 
 
 @dataclass(frozen=True)
 class Columns:
-    """How columns are put into standard units: ``compressed(x - center) / units``.
+    """The standardization of columns: ``compress(x - center, knee) / units``.
 
     Attributes
     ----------
     center, units : array of shape (d,)
     knee : array of shape (d,) or None
-        As in ``Metric``; None if no column is compressed.
+        Where compression starts, as in ``Metric``; None if no column is compressed.
     """
 
     center: Float64Array
@@ -45,15 +44,15 @@ class Columns:
     knee: Float64Array | None = None
 
     def standard(self, rows: Float64Array) -> Float64Array:
-        """Return rows in standard units."""
+        """Return standardized rows."""
         centered = rows - self.center
         return (centered if self.knee is None else compress(centered, self.knee)) / self.units
 
     def kernel(self, standard: Kernel) -> Kernel:
-        """Return the kernel for rows as they are that equals a kernel for rows in standard units.
+        """Convert a kernel for standardized rows to an equal kernel for the original rows.
 
-        A kernel with a lengthscale for each column suffices unless columns are compressed, the
-        kernel has a full metric, or it depends on the origin.
+        The result has a lengthscale for each column, if that is enough. If columns are compressed,
+        or if the kernel has a full metric or is not stationary, the result is a ``Metric``.
         """
         inner: Any = standard.inner
         d, projection = len(self.units), standard.projection
@@ -68,13 +67,12 @@ class Columns:
 
 
 def with_factors(kernel: Any, factors: Float64Array) -> Any:
-    """Return a copy of a kernel that multiplies its inputs by these factors."""
+    """Return a copy of a kernel that multiplies its inputs by factors."""
     scale = kernel.factor_to_scale(np.asarray(factors, dtype=np.float64))
     if not (np.isfinite(scale) & (scale > 0)).all():
         raise ValueError(
             f"{kernel.scale_parameter} of {type(kernel).__name__} cannot be learned: its values "
-            f"from {scale.min():.3g} to {scale.max():.3g} are beyond the range of numbers. "
-            "Rescale X."
+            f"from {scale.min():.3g} to {scale.max():.3g} must be positive and finite. Rescale X."
         )
     return clone(kernel).set_params(**{kernel.scale_parameter: scale})
 
@@ -88,7 +86,7 @@ def scalar(kernel: Any) -> Any:
 def knees(
     rows: Float64Array, weights: Float64Array, lowest: Float64Array, highest: Float64Array
 ) -> tuple[Float64Array, Float64Array | None]:
-    """Return the medians of columns, and where heavy tails begin; None if no column has any.
+    """Return the medians of columns, and where heavy tails start; None if no column has any.
 
     Parameters
     ----------
@@ -107,28 +105,27 @@ def knees(
 def standardized(
     X: Float64Array, weights: Float64Array, ranges: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
-    r"""Return columns with mean 0 in units of their spread, and these units: 0 for constants.
+    r"""Return centered columns in units of their spread, and the units (0 for constant columns).
 
-    Outliers are moved to a limit first (see :func:`winsorized`). The unit is then the standard
-    deviation :math:`\sigma`, unless few rows account for most of it, as in a one-hot column of a
-    rare category. Those rows are many standard deviations away from all others, where the evidence
-    hardly changes with the scale. Then the unit is :math:`\sqrt{E x^4 / E x^2} / 2`: half the
-    distance of these rows, however few they are and however little they weigh. It is larger than
-    :math:`\sigma` for a kurtosis above 4. In columns that take one value in most rows, the unit is
-    also at least the standard deviation of as many rows, equally weighted, that include both ends
-    of the range: rows outside of the sample must not be farther apart than rows of it could be.
+    Outliers are clipped first (see :func:`winsorized`). The unit is then the standard deviation
+    :math:`\sigma`, unless a few rows account for most of it, as in a one-hot column of a rare
+    category. Such rows would be many standard deviations away from all others, where the evidence
+    hardly depends on the scale. In that case, the unit is :math:`\sqrt{E x^4 / E x^2} / 2`. This is
+    half the distance of these rows from the others, whatever their number and weight. It exceeds
+    :math:`\sigma` if the kurtosis is above 4. If at least half of the rows have the same value, the
+    unit has another lower limit: the smallest standard deviation that so many rows can have, given
+    the range of the column in all rows. It limits the distances of rows outside the sample.
 
     Parameters
     ----------
     X : array of shape (n_rows, n_columns)
     weights : array of shape (n_rows,)
     ranges : array of shape (n_columns,)
-        Differences between the largest and the smallest value in all rows, of which ``X`` is a
-        sample; 0 if that is not known.
+        The range of each column in all rows, of which ``X`` is a sample; 0 if it is unknown.
     """
     unit = _power_of_two(np.maximum(np.abs(X).max(axis=0), ranges))
     columns = X / unit
-    columns = columns - columns[0]  # exact zeros for equal values, whatever the weights
+    columns = columns - columns[0]  # equal values become exact zeros
     spreads = np.ptp(columns, axis=0)
     constant = spreads <= ROUNDING
     columns, is_dense = winsorized(columns, weights)
@@ -147,9 +144,9 @@ def standardized(
 def winsorized(
     columns: Float64Array, weights: Float64Array
 ) -> tuple[Float64Array, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Return columns with outliers moved to a limit, and which columns have such a limit.
+    """Return columns with clipped outliers, and a mask of the columns that have limits.
 
-    Columns with a zero interquartile range, such as those of rare categories, are left alone.
+    Columns with a zero interquartile range, such as those of rare categories, are not clipped.
 
     Examples
     --------
@@ -168,7 +165,7 @@ def winsorized(
 def weighted_quantiles(
     columns: Float64Array, weights: Float64Array, shares: tuple[float, ...]
 ) -> Float64Array:
-    """Return quantiles of each column, shape (n_shares, n_columns).
+    """Return weighted quantiles of each column, shape (n_shares, n_columns).
 
     A row of weight 2 counts as two rows.
     """
@@ -178,18 +175,18 @@ def weighted_quantiles(
     found = np.empty((len(shares), columns.shape[1]))
     for row, share in enumerate(shares):
         # The smallest value whose cumulative weight reaches the share, up to rounding.
-        place = (sums < share * total * (1.0 - 1e-12)).sum(axis=0)
-        which = np.take_along_axis(order, place[None], axis=0)
+        index = (sums < share * total * (1.0 - 1e-12)).sum(axis=0)
+        which = np.take_along_axis(order, index[None], axis=0)
         found[row] = np.take_along_axis(columns, which, axis=0)[0]
     return found
 
 
 def _power_of_two(values: Float64Array) -> Float64Array:
-    """Return the largest power of two up to each value, by which division is exact."""
+    """Return the largest power of two up to each value. Division by it is exact."""
     return np.asarray(np.ldexp(1.0, np.frexp(values)[1] - 1))
 
 
 def root_mean_square(values: Float64Array) -> float:
-    """Return the root of the mean square of positive numbers of any magnitude."""
+    """Return the root mean square of positive numbers, without overflow."""
     largest = values.max()
     return float(largest * np.sqrt(np.mean((values / largest) ** 2)))

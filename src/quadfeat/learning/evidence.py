@@ -1,21 +1,22 @@
 r"""The evidence of an exact Gaussian process, as a function of lengthscales and noise.
 
-Each output is modeled on its own, with the same kernel and the same ratio :math:`\alpha` of noise
-to signal:
+Each output is modeled separately, with the same kernel and the same ratio :math:`\alpha` of noise
+variance to signal variance:
 
 .. math:: y \sim N(b 1, s^2 (K_\theta + \alpha W^{-1})),
 
 with a flat prior on the intercept :math:`b`, the best :math:`s^2` for each output, and the weights
-of the rows in :math:`W`. A row of weight ``w`` stands for ``w`` copies of it, which makes
-:math:`N = \sum_i w_i` rows. Up to a constant, minus twice the log evidence of an output is
+of the :math:`m` rows in the diagonal matrix :math:`W`. A row of weight :math:`w` counts as
+:math:`w` copies, so there are :math:`N = \sum_i w_i` rows in total. Up to a constant, minus twice
+the log evidence of an output is
 
 .. math::
 
     (N - 1) \log q + \log |A| + (N - m) \log \alpha + \log 1^\top A^{-1} 1, \qquad
     A = K_\theta + \alpha W^{-1}, \quad q = \min_b (y - b 1)^\top A^{-1} (y - b 1).
 
-It costs a Cholesky factor of the rows each time, and an inverse for the gradient, so it suits
-samples of hundreds or a few thousand rows.
+Each evaluation takes a Cholesky factorization of an :math:`m \times m` matrix, and the gradient
+takes its inverse. This is practical for up to a few thousand rows.
 """
 
 from __future__ import annotations
@@ -32,27 +33,27 @@ from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.validation import Float64Array
 from quadfeat.kernels import SeparationKernel
 
-# Added to the diagonal, ten times more in each attempt, if rows of huge weight make the matrix
-# singular.
+# Jitter to add to the diagonal if rows of huge weight make the matrix singular. Each attempt
+# multiplies it by ten.
 JITTER = 1e-10
 MOST_JITTER = 1e10
 
-# Logarithms of factors that differ by no more than this are the same up to rounding.
+# Log factors are equal up to rounding if they differ by at most this.
 SAME_STEP = 1e-14
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence as a function of input factors and of the ratio of noise to signal.
+    """The evidence as a function of input factors and of the noise-to-signal ratio.
 
-    The loss that a search minimizes is minus the log evidence, up to a constant.
+    The loss to minimize is the negative log evidence, up to a constant.
 
     Attributes
     ----------
     kernel : SeparationKernel
     X : array of shape (m, d)
     Y : array of shape (m, k)
-        Columns have mean 0, at least up to rounding: large intercepts would cancel.
+        Centered targets. A large intercept would cause cancellation.
     weights : array of shape (m,)
     """
 
@@ -63,26 +64,26 @@ class Evidence:
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of an output, minus one for the intercept."""
+        """Degrees of freedom of an output: the total weight minus one for the intercept."""
         return float(self.weights.sum()) - 1.0
 
     @property
     def constant(self) -> float:
-        """The sum of loss and log evidence."""
+        """The sum of the loss and the log evidence, which is constant."""
         of_variance = self.degrees * (1.0 + np.log(2.0 * np.pi / self.degrees))
         return float(-0.5 * self.Y.shape[1] * (of_variance + np.log(self.weights).sum()))
 
     @cached_property
     def pairs(self) -> NDArray[np.intp]:
-        """Positions of the strict lower triangle of a matrix in Fortran order."""
+        """Flat indices of the strict lower triangle of a matrix in Fortran order."""
         m = len(self.X)
         return np.flatnonzero(np.tri(m, k=-1, dtype=bool).T)
 
     def separations(self, log_factors: Float64Array) -> Float64Array:
-        """Return the separation of each pair of rows, once.
+        """Return the separation of each pair of rows.
 
-        A search for one number multiplies all factors alike, and so the separations: with many
-        columns, that is much faster than computing them again.
+        If all factors changed by the same ratio, rescale the last separations. With many columns,
+        this is much faster than computing them again.
         """
         last = vars(self).get("_last")
         if last is not None:
@@ -95,7 +96,7 @@ class Evidence:
         return found
 
     def solve(self, values: Float64Array, alpha: float) -> Solved:
-        """Compute the loss, given the kernel of each pair of rows."""
+        """Compute the loss, given the kernel value of each pair of rows."""
         m, k = self.Y.shape
         lower = self._lower_triangle(values)
         diagonal = 1.0 + alpha / self.weights
@@ -108,8 +109,8 @@ class Evidence:
             jitter *= 10.0
         if failed:
             raise ValueError(
-                f"{check.one_line(self.kernel)} has no lengthscales for these rows: its values do "
-                "not form a positive definite matrix of finite numbers. Rescale X."
+                f"kernel={check.one_line(self.kernel)} cannot be learned: its Gram matrix for X is "
+                "not finite and positive definite. Rescale X."
             )
         right = np.column_stack([np.ones(m), self.Y])
         solved = cho_solve((cholesky, True), right, check_finite=False)
@@ -128,7 +129,7 @@ class Evidence:
     def loss_and_gradient(
         self, log_factors: Float64Array, log_alpha: float
     ) -> tuple[float, Float64Array, float]:
-        """Return the loss and its derivatives by the logarithms of the factors and of alpha."""
+        """Return the loss and its derivatives with respect to log factors and log alpha."""
         m, k = self.Y.shape
         alpha = float(np.exp(log_alpha))
         separations = self.separations(log_factors)
@@ -136,7 +137,7 @@ class Evidence:
         inverse, _ = lapack.dpotri(cholesky, lower=1, overwrite_c=1)
         by_gram = blas.dsyrk(-0.5, directions, 0.5 * k, inverse, lower=1, overwrite_c=1)
         by_alpha = by_gram.diagonal() @ (alpha / self.weights) + 0.5 * k * (self.weights.sum() - m)
-        # An entry below the diagonal also stands for the one above.
+        # Count each entry below the diagonal twice, for the equal one above.
         by_pairs = 2.0 * by_gram.ravel(order="F")[self.pairs] * self.kernel.slope_at(separations)
         by_factors = self.kernel.factor_gradient(
             self.X * np.exp(log_factors), self._lower_triangle(by_pairs)
@@ -144,7 +145,7 @@ class Evidence:
         return loss, by_factors, float(by_alpha)
 
     def _lower_triangle(self, of_pairs: Float64Array) -> Float64Array:
-        """Return a matrix with these entries below the diagonal and zeros elsewhere."""
+        """Return a matrix with entries below the diagonal and zeros elsewhere."""
         m = len(self.X)
         entries = np.zeros(m * m)
         entries[self.pairs] = of_pairs
@@ -152,10 +153,10 @@ class Evidence:
 
 
 class Solved(NamedTuple):
-    r"""The loss, and the matrices that its derivative needs.
+    r"""The loss, and the matrices from which its gradient is computed.
 
-    With ``directions`` :math:`Z`, the derivative by the Gram matrix is
-    :math:`(k A^{-1} - Z Z^\top) / 2`.
+    The derivative with respect to the Gram matrix is :math:`(k A^{-1} - Z Z^\top) / 2`, where
+    :math:`Z` is ``directions``.
     """
 
     loss: float

@@ -1,8 +1,8 @@
-r"""A full metric from the gradients of a fitted model.
+r"""Compute a full metric from the gradients of a fitted model.
 
-The average gradient outer product :math:`M = E[\nabla f(x) \nabla f(x)^\top]` of a model says along
-which directions its predictions change. A kernel of the rows :math:`A x` with :math:`A = M^{1/2}`
-resolves these directions finely and ignores the others [1]_.
+The average gradient outer product :math:`M = E[\nabla f(x) \nabla f(x)^\top]` of a model measures
+how much its predictions change along each direction. A kernel on :math:`A x` with
+:math:`A = M^{1/2}` is narrow along directions of large change, and wide along the others [1]_.
 
 References
 ----------
@@ -17,16 +17,17 @@ import numpy as np
 from quadfeat._utils.validation import Float64Array
 from quadfeat.learning.columns import weighted_quantiles
 
-# Gradients longer than this multiple of their median length are shortened to it: a few outliers
-# would otherwise make up the whole matrix.
+# Clip gradients at this multiple of their median norm. Otherwise a few outliers would dominate the
+# matrix.
 LONGEST = 5.0
 
-# Added to the matrix, relative to its mean diagonal, so that no direction is lost for good.
+# Add this fraction of the mean diagonal to the diagonal, so that no direction is lost in later
+# rounds.
 LEAST = 1e-4
 
 
 def average_outer_product(gradients: Float64Array, weights: Float64Array) -> Float64Array:
-    """Return the average outer product of gradients, with trace ``d``.
+    """Return the average outer product of gradients, scaled to trace ``d``.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def average_outer_product(gradients: Float64Array, weights: Float64Array) -> Flo
     largest = float(np.abs(gradients).max(initial=0.0))
     if largest == 0:
         return np.eye(gradients.shape[2])
-    gradients = gradients / largest  # squares of any gradients are then in range
+    gradients = gradients / largest  # avoid overflow of squares
     lengths = np.sqrt(np.einsum("ijk,ijk->i", gradients, gradients))
     typical = float(weighted_quantiles(lengths[:, None], weights, (0.5,))[0, 0])
     if typical == 0:
@@ -61,7 +62,7 @@ def average_outer_product(gradients: Float64Array, weights: Float64Array) -> Flo
 
 
 def square_root(matrix: Float64Array) -> Float64Array:
-    """Return the symmetric root of a positive semidefinite matrix.
+    """Return the symmetric square root of a positive semidefinite matrix.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Validate kernels on a sample of rows, all with the same number of columns.
+"""Validate kernels on a sample of rows, all with the same number of features.
 
-Kernels are learned from the first half of the rows and judged by the second half: leave-one-out
-errors of rows that a kernel was learned from are too small. On small tables with many columns this
-makes all the difference.
+Kernels are learned on the first half of the rows, and compared by leave-one-out losses on the
+second half. Losses on the rows that a kernel was learned from would be too optimistic, especially
+on small tables with many columns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from quadfeat.solvers.validation import (
     validated,
 )
 
-# Low-discrepancy points are better than orthogonal ones up to about this many columns.
+# Low-discrepancy points are better than orthogonal directions up to about this many inputs.
 QUASI_UP_TO = 24
 
 
@@ -53,13 +53,13 @@ class Entry:
     proposal : Proposal
     candidate : KernelCandidate
     map : KernelMap
-        For rows in standard units.
+        The map, for standardized rows.
     losses : Losses
-        Of the rows that judged it.
+        The losses of the validation rows.
     which : int
-        The loss that counts.
+        The index of the loss to minimize.
     gain : Gain
-        Over a constant.
+        The gain over a constant prediction.
     """
 
     proposal: Proposal
@@ -71,38 +71,38 @@ class Entry:
 
     @property
     def loss(self) -> float:
-        """The validated loss."""
+        """The validation loss."""
         return self.candidate.loss
 
     @property
     def accuracy(self) -> float | None:
-        """The share of judging rows that were classified right; None for regression."""
+        """The accuracy on the validation rows; None for regression."""
         return self.losses.score(HITS).mean if self.which == LOG_LOSSES else None
 
     def is_of_heat(self, other: Entry) -> bool:
-        """Return whether two entries ran in the same heat, so that losses can be compared."""
+        """Return whether two entries ran in the same heat, so that their losses are comparable."""
         ours, theirs = self.candidate, other.candidate
         return (ours.n_rows, ours.n_columns) == (theirs.n_rows, theirs.n_columns)
 
     def gain_over(self, other: Entry) -> Score:
-        """Return by how much the loss of another entry of the heat is larger, row by row."""
+        """Return the mean paired loss difference to another entry; positive if this is better."""
         return other.losses.difference(self.losses, self.which)
 
 
 class Race:
-    """Validates proposals on a sample, and remembers the results.
+    """Validates proposals on a sample of rows, and stores the results.
 
     Parameters
     ----------
     sample : LearningSample
     targets : Targets
     penalty : Penalty
-        A fixed alpha, or the criterion that chooses one for each kernel.
+        A fixed alpha, or the criterion that selects one for each kernel.
     intercept : bool
     n_rows : int
-        Number of rows of the sample to use, at most.
+        Maximum number of rows of the sample to use.
     n_columns : int
-        Number of columns of the maps.
+        Number of features of the maps.
     n_jobs : int or None
     clock : Clock
     """
@@ -126,7 +126,7 @@ class Race:
         self.n_jobs = n_jobs
         self.clock = clock
         self.entries: list[Entry] = []
-        self.tried: set[str] = set()  # names, with those of withdrawn entries
+        self.tried: set[str] = set()  # names, including those of withdrawn entries
         self.n_rows = min(n_rows, sample.size)
         self._tables: dict[int, ArrayRows] = {}
         self._gram_dtype = "float32"
@@ -138,49 +138,49 @@ class Race:
         drawn = self._map(proposal.kernel)
         problem = Problem(drawn, self.targets, self.penalty, self.intercept)
         table = self._table(proposal.columns)
-        judging = self.judging(proposal.columns)
-        validation = validated(problem, table, None, Normal(self._gram_dtype), judging)
-        # Other kernels are likely to need the same precision: do not find that out again.
+        rows = self.validation_rows(proposal.columns)
+        validation = validated(problem, table, None, Normal(self._gram_dtype), rows)
+        # Start with this precision next time, since other kernels are likely to need it too.
         solution: Any = validation.solution
         self._gram_dtype = solution.dtype
         seconds = proposal.seconds + time.monotonic() - start
         kernel = proposal.columns.kernel(proposal.kernel)
-        judges = self._judges(judging, validation)
+        encoded = self._with_targets(rows, validation)
         unit = 1.0
-        if judges.labels is None:
-            squares = squares_about_mean(validation, judges)
-            unit = float(np.average(squares, weights=judges.weights)) or 1.0
+        if encoded.labels is None:
+            squares = squares_about_mean(validation, encoded)
+            unit = float(np.average(squares, weights=encoded.weights)) or 1.0
         candidate = candidate_of(
-            proposal.name, kernel, validation, unit, judging.n_rows, self.n_columns, seconds
+            proposal.name, kernel, validation, unit, rows.n_rows, self.n_columns, seconds
         )
-        gain = gain_over_constant(validation, judges)
-        # The solution is dropped: its Gram matrix is large.
+        gain = gain_over_constant(validation, encoded)
+        # Do not store the solution, whose Gram matrix is large.
         entry = Entry(proposal, candidate, drawn, validation.losses, validation.which, gain)
         self.entries.append(entry)
         self.tried.add(candidate.name)
         return entry
 
     def best(self, *kinds: str) -> Entry:
-        """Return the entry with the smallest loss, of some kinds if any are given."""
+        """Return the entry with the smallest loss, among the given kinds or among all."""
         wanted = (one for one in self.entries if not kinds or one.proposal.kind in kinds)
         return min(wanted, key=lambda one: one.loss)
 
     @property
     def n_learning(self) -> int:
-        """Number of rows to learn from: the first half."""
+        """Number of rows to learn from, the first half."""
         return self.n_rows // 2
 
-    def learning(self, columns: Columns) -> ArrayRows:
-        """Return the rows to learn from, in standard units."""
+    def learning_rows(self, columns: Columns) -> ArrayRows:
+        """Return the standardized rows to learn from."""
         return self._part(columns, slice(self.n_learning))
 
-    def judging(self, columns: Columns) -> ArrayRows:
-        """Return the rows that judge kernels, in standard units."""
+    def validation_rows(self, columns: Columns) -> ArrayRows:
+        """Return the standardized rows to validate kernels on."""
         return self._part(columns, slice(self.n_learning, None))
 
     def average_outer_product(self, entry: Entry) -> Float64Array:
-        """Return that of the gradients of an entry's model, fitted to the rows to learn from."""
-        rows = self.learning(entry.proposal.columns)
+        """Fit an entry to the rows to learn from; return the outer product of its gradients."""
+        rows = self.learning_rows(entry.proposal.columns)
         problem = Problem(entry.map, self.targets, self.penalty, self.intercept)
         solution = Normal(self._gram_dtype).solve(problem, rows, Work.silent())
         block = rows.whole
@@ -188,8 +188,8 @@ class Race:
         weights = np.ones(block.n_rows) if block.weights is None else block.weights
         return average_outer_product(entry.map.gradients(block.X, solution.coefficients), weights)
 
-    def _judges(self, rows: ArrayRows, validation: Validation) -> KeptRows:
-        """Return rows with the targets and the classes of a model."""
+    def _with_targets(self, rows: ArrayRows, validation: Validation) -> KeptRows:
+        """Return rows with their targets encoded as for a model."""
         block, summary = rows.whole, validation.solution.summary
         assert block is not None
         classes = summary.classes
@@ -207,7 +207,7 @@ class Race:
         return ArrayRows(Block(block.X[part], block.y[part], weights))
 
     def _table(self, columns: Columns) -> ArrayRows:
-        """Return the rows of the race in standard units."""
+        """Return the standardized rows of the race."""
         if id(columns) not in self._tables:
             self._tables[id(columns)] = self.sample.table(columns, self.n_rows)
         return self._tables[id(columns)]
@@ -217,7 +217,7 @@ class Race:
         self.entries = [one for one in self.entries if one.proposal.kind != kind]
 
     def _map(self, kernel: Kernel) -> KernelMap:
-        """Draw a map for rows in standard units, always the same for the same kernel."""
+        """Draw a map for standardized rows, always the same for the same kernel."""
         projection = kernel.projection
         d = self.sample.d if projection is None else projection.width
         rng = np.random.default_rng(0)
@@ -226,7 +226,7 @@ class Race:
 
 
 def race_rule(kernel: Kernel, d: int) -> Rule:
-    """Return a rule that is good for any data, so that no time is lost by choosing one."""
+    """Return a rule that works well for any data, since selecting one would take time."""
     if not kernel.spectrum.is_isotropic or d <= QUASI_UP_TO:
         return QuasiMonteCarlo(sequence="halton")
     if kernel.is_stationary:
@@ -258,6 +258,6 @@ def candidate_of(
 
 
 def target_variance(validation: Validation) -> float:
-    """Return the variance of the targets, a mean over outputs; 1 if all are equal."""
+    """Return the variance of the targets, averaged over outputs; 1 if all are equal."""
     found = float(validation.solution.summary.moments.target_variances.mean())
     return found if found > 0 else 1.0

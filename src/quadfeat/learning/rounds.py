@@ -1,8 +1,6 @@
-"""Rounds of feature learning: each model's gradients give the metric of the next one.
+"""Learn a full metric in rounds: the gradients of each model give the metric of the next one.
 
-The average outer product of the gradients (:mod:`quadfeat.learning.metric`) says along which
-directions predictions change. A kernel with this metric gives a model with new gradients, and so
-on.
+See :mod:`quadfeat.learning.metric` for the metric of a fitted model.
 """
 
 from __future__ import annotations
@@ -17,9 +15,10 @@ from quadfeat.learning.columns import scalar, with_factors
 from quadfeat.learning.metric import square_root
 from quadfeat.learning.race import Entry, Race
 
-# A full metric: rounds, multiples of the usual scale in the first round and in later ones, and the
-# largest loss, relative to that of other kernels, with which it is kept. It is given up early if
-# its loss is HOPELESS times as large.
+# Number of rounds, and multiples of the scale to try in the first round and in later rounds. A full
+# metric is kept if its loss is at most WORTH_A_METRIC times that of the best other kernel. Rounds
+# stop if the loss exceeds GAIN_PER_ROUND times that of the previous round, or HOPELESS times that
+# of the best other kernel.
 ROUNDS = 4
 FIRST_SCALES = (0.7, 1.0, 1.4)
 LATER_SCALES = (0.84, 1.0, 1.19)
@@ -31,14 +30,14 @@ HOPELESS = 1.2
 class Rounds:
     """Enters kernels with a full metric into a race.
 
-    Metrics are found in the first heat, which is fast, and refined in the second one.
+    Metrics are learned in the first heat, which is fast, and refined in the second heat.
 
     Parameters
     ----------
     first, second : Race
         The two heats.
     families : dict of str to SeparationKernel
-        Kernels by the names of their families.
+        Kernels by the name of their family.
     """
 
     def __init__(self, first: Race, second: Race, families: dict[str, Any]) -> None:
@@ -48,7 +47,7 @@ class Rounds:
         self.notes: list[str] = []
 
     def run(self) -> list[str]:
-        """Run all rounds, or those for which there is time; return what was declined, and why."""
+        """Run all rounds within the time limit; return notes on rejected metrics."""
         first, second, clock = self.first, self.second, self.second.clock
         before = second.best("default", "compressed", "isotropic", "ard", "early")
         compared = first.enter(before.proposal)
@@ -60,16 +59,16 @@ class Rounds:
             entry, scale = last, last.proposal.multiple
             if stalled or entry.loss > HOPELESS * compared.loss or clock.is_over():
                 break
-        if not self._declines(first.best("full"), compared, first):
+        if not self._rejects(first.best("full"), compared, first):
             best = second.enter(first.best("full").proposal)
             self._enter_round(second, best, turn + 1, best.proposal.multiple, LATER_SCALES)
-            self._declines(second.best("full"), before, second)
+            self._rejects(second.best("full"), before, second)
         return self.notes
 
     def _enter_round(
         self, race: Race, entry: Entry, turn: int, scale: float, multiples: tuple[float, ...]
     ) -> Entry:
-        """Enter kernels with the metric of a model's gradients; return the best one."""
+        """Enter kernels with the metric from the gradients of an entry; return the best one."""
         family = entry.proposal.family or next(iter(self.families))
         kernel, d = self.families[family], race.sample.d
         matrix = square_root(race.average_outer_product(entry))
@@ -83,14 +82,14 @@ class Rounds:
             found.append(race.enter(proposal))
         return min(found, key=lambda one: one.loss)
 
-    def _declines(self, full: Entry, other: Entry, race: Race) -> bool:
-        """Return whether a full metric gains too little; then take it out of the race."""
+    def _rejects(self, full: Entry, other: Entry, race: Race) -> bool:
+        """Withdraw full metrics that gain too little; return whether they were withdrawn."""
         kind = "regression" if race.sample.classes is None else "classification"
         if full.loss <= WORTH_A_METRIC[kind] * other.loss:
             return False
         self.notes.append(
-            f"A full metric was declined: its loss on {full.candidate.n_rows} rows is "
-            f"{full.loss:.4g}, and that of the best other kernel {other.loss:.4g}."
+            f"A full metric was rejected: its loss on {full.candidate.n_rows} rows is "
+            f"{full.loss:.4g}, compared with {other.loss:.4g} for the best other kernel."
         )
         race.withdraw("full")
         return True

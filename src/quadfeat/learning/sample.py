@@ -1,4 +1,4 @@
-"""A sample of rows to learn a kernel from, and the means and scales of their columns."""
+"""A sample of rows to learn a kernel from, and the standardization of its columns."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows, Rows
-from quadfeat.data.sampling import Ends, RowSample, beside, unit_free_keys
+from quadfeat.data.sampling import Ends, RowSample, append_columns, unit_free_keys
 from quadfeat.learning.columns import ROUNDING, Columns, knees, standardized
 from quadfeat.maps.quadrature import ESTIMATOR
 from quadfeat.solvers.summaries import Summary
 from quadfeat.solvers.targets import Outputs, Targets
 
-# Rows of a sample: as many as have SAMPLE_ENTRIES entries, within the limits SAMPLE_ROWS.
+# Number of rows in a sample: as many as have SAMPLE_ENTRIES entries, within the limits SAMPLE_ROWS.
 SAMPLE_ROWS = (2048, 8192)
 SAMPLE_ENTRIES = 2**22
 
@@ -32,7 +32,7 @@ ROWS_PER_BATCH = 8192
 
 @dataclass(frozen=True)
 class ColumnSpread:
-    """Means and squared deviations of columns, which add up from table to table."""
+    """Means and sums of squared deviations of columns, which can be merged."""
 
     weight: float
     means: Float64Array
@@ -40,8 +40,8 @@ class ColumnSpread:
 
     @classmethod
     def of(cls, X: Any, weights: Float64Array | None) -> ColumnSpread:
-        """Return the spread of a dense or CSR matrix."""
-        if weights is not None and not weights.all():  # such rows may have any values
+        """Return the spread of the columns of a dense or CSR matrix."""
+        if weights is not None and not weights.all():  # ignore rows of weight 0
             X, weights = X[weights > 0], weights[weights > 0]
         counts = np.ones(X.shape[0]) if weights is None else weights
         weight = float(counts.sum())
@@ -52,13 +52,13 @@ class ColumnSpread:
             return cls(weight, means, variances * weight)
         rows = np.asarray(X, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            origin = rows[0]  # so that equal values have no deviation
+            origin = rows[0]  # so that equal values deviate by exactly 0
             offsets = (counts @ (rows - origin)) / weight
             squares = counts @ (rows - origin - offsets) ** 2
         return cls(weight, origin + offsets, squares)
 
     def merged(self, other: ColumnSpread) -> ColumnSpread:
-        """Return the spread of the rows of both."""
+        """Return the spread of both sets of rows combined."""
         if self.weight == 0 or other.weight == 0:
             return other if self.weight == 0 else self
         weight = self.weight + other.weight
@@ -76,23 +76,23 @@ class ColumnSpread:
 
 @dataclass(frozen=True)
 class LearningSample:
-    """Rows with targets, sampled by their content, and the spread of all rows.
+    """A sample of rows with targets, and the spread of all rows.
 
-    The same rows in any order, split into any blocks, give the same sample; in other units they do
-    up to rounding.
+    Rows are sampled by a hash of their values. The sample does not depend on the order of rows, on
+    blocks or, up to rounding, on units.
 
     Attributes
     ----------
     sample : RowSample
-        Rows with their targets as last columns.
+        Rows with their targets as the last columns.
     ends : Ends
-        The smallest and the largest value of each column in all rows, targets included.
+        The smallest and the largest value of each column in all rows, including targets.
     spread : ColumnSpread
-        Of the columns of all rows.
+        The spread of the columns in all rows.
     classes : array of shape (n_classes,) or None
-        None for regression.
+        The classes; None for regression.
     n_rows : int
-        Number of all rows.
+        Total number of rows.
     """
 
     sample: RowSample
@@ -103,7 +103,7 @@ class LearningSample:
 
     @classmethod
     def of(cls, targets: Targets, summary: Summary, ends: Ends, block: Block) -> LearningSample:
-        """Return the sample of a block of rows whose ends are known."""
+        """Sample a block of rows; ``ends`` are those of all rows."""
         assert_all_finite(block.X, estimator_name=ESTIMATOR, input_name="X")
         d = block.X.shape[1]
         size = int(np.clip(SAMPLE_ENTRIES // d, *SAMPLE_ROWS))
@@ -116,7 +116,7 @@ class LearningSample:
         return cls(sample, ends, spread, summary.classes, block.n_rows)
 
     def merged(self, other: LearningSample) -> LearningSample:
-        """Return the sample of the rows of both."""
+        """Return the sample of both sets of rows combined."""
         return LearningSample(
             self.sample.merged(other.sample),
             self.ends,
@@ -127,7 +127,7 @@ class LearningSample:
 
     @classmethod
     def gathered(cls, targets: Targets, outputs: Outputs, rows: Rows) -> LearningSample:
-        """Return the sample of rows from any source, whose targets were looked at before."""
+        """Sample rows from any source; ``outputs`` come from an earlier pass over the targets."""
         ends = rows.each(partial(_ends_of, targets, outputs.summary), Ends.merged)
         task = partial(cls.of, targets, outputs.summary, ends)
         found: LearningSample = rows.each(task, cls.merged)
@@ -135,7 +135,7 @@ class LearningSample:
 
     @property
     def d(self) -> int:
-        """Number of columns of the rows."""
+        """Number of columns of X."""
         return len(self.spread.means)
 
     @property
@@ -145,7 +145,7 @@ class LearningSample:
 
     @property
     def weights(self) -> Float64Array:
-        """Weights of the sampled rows, with mean 1."""
+        """Weights of the sampled rows, scaled to mean 1."""
         weights = self.sample.weights
         return weights / weights.mean()
 
@@ -156,19 +156,19 @@ class LearningSample:
 
     @property
     def rows(self) -> Float64Array:
-        """Sampled rows as they are, shape (n_rows, d)."""
+        """Sampled rows in their original units, shape (n_rows, d)."""
         return self.sample.rows[:, : self.d]
 
     @cached_property
     def columns(self) -> Columns:
-        """Robust standard units of the columns."""
+        """The robust standardization of the columns."""
         finite = np.isfinite(self.spread.means)
         center = np.where(finite, self.spread.means, self.rows.mean(axis=0))
         return self._in_units(Columns(center, np.ones(self.d)), self.ends.ranges[: self.d])
 
     @cached_property
     def compressed(self) -> Columns | None:
-        """Standard units of columns with compressed tails; None if no column has heavy tails."""
+        """The standardization with compressed tails; None if no column has heavy tails."""
         d = self.d
         ends = self.ends.lowest[:d], self.ends.highest[:d]
         center, knee = knees(self.rows, self.weights, *ends)
@@ -179,7 +179,7 @@ class LearningSample:
         return self._in_units(columns, high - low)
 
     def _in_units(self, columns: Columns, ranges: Float64Array) -> Columns:
-        """Return columns with units in which they have a spread of about 1."""
+        """Return columns with robust units, in which their spread is about 1."""
         rows = columns.standard(self.rows)
         _, units = standardized(rows, self.weights, ranges)
         largest = np.abs(self.rows).max(axis=0)
@@ -187,14 +187,14 @@ class LearningSample:
 
     @cached_property
     def deviations(self) -> Float64Array:
-        """The standard deviation of each column in all rows; a robust unit if it has none."""
+        """The standard deviation of each column in all rows, or its robust unit if that fails."""
         found = self.spread.deviations
         largest = np.abs(self.spread.means)
         usable = np.isfinite(found) & (found > ROUNDING * np.maximum(largest, found))
         return np.where(usable, found, self.columns.units)
 
     def table(self, columns: Columns, n_rows: int) -> ArrayRows:
-        """Return the first sampled rows in standard units, as a source of rows."""
+        """Return the first ``n_rows`` sampled rows, standardized."""
         weights = self.sample.weights[:n_rows]
         y: Array = self.Y[:n_rows]
         if self.classes is not None:
@@ -204,21 +204,21 @@ class LearningSample:
 
 
 def _batches(targets: Targets, summary: Summary, block: Block) -> Iterator[tuple[Any, Any]]:
-    """Yield batches of rows with their targets beside them, and their weights."""
+    """Yield batches of rows with their targets as the last columns, and their weights."""
     columns = targets.columns(block.y, summary)
-    for rows in gen_batches(block.n_rows, ROWS_PER_BATCH):  # no copy of the whole table
+    for rows in gen_batches(block.n_rows, ROWS_PER_BATCH):  # avoid a copy of the whole table
         weights = None if block.weights is None else block.weights[rows]
-        yield beside(block.X[rows], columns[rows]), weights
+        yield append_columns(block.X[rows], columns[rows]), weights
 
 
 def _ends_of(targets: Targets, summary: Summary, block: Block) -> Ends:
-    """Return the ends of the columns of a block, targets included."""
+    """Return the ends of the columns of a block, including targets."""
     parts = (Ends.of(*batch) for batch in _batches(targets, summary, block))
     return reduce(Ends.merged, parts)
 
 
 def _positive(units: Float64Array, largest: Float64Array, ranges: Float64Array) -> Float64Array:
-    """Return the scales of columns; those without one have their range or magnitude."""
+    """Replace units of 0 by the range or the magnitude of the column."""
     constant = np.where(ranges > ROUNDING * largest, ranges, largest)
     found = np.where(units > 0, units, constant)
     return np.where(found > 0, found, 1.0)

@@ -1,7 +1,7 @@
-"""Find kernels for rows and targets: learn lengthscales, validate, refine.
+"""Search for the best kernel: learn lengthscales, validate kernels and refine the best ones.
 
-Families of kernels are learned on up to 2000 rows by the evidence of an exact Gaussian process, and
-judged by leave-one-out errors of a model for other rows. The default kernel always takes part.
+Lengthscales maximize the evidence of an exact Gaussian process on up to 2000 rows. Kernels are
+compared by leave-one-out losses on other rows. The default kernel is always included.
 """
 
 from __future__ import annotations
@@ -24,78 +24,80 @@ from quadfeat.learning.race import Entry, Race
 from quadfeat.learning.rounds import Rounds
 from quadfeat.learning.sample import LearningSample
 
-# With fewer rows than this, lengthscales are noise: only the default kernel is used.
+# With fewer rows than this, learned lengthscales are noise, so only the default kernel is used.
 FEWEST_ROWS = 40
 
-# Columns whose standard deviations differ by less than this factor may share a unit.
+# Columns may share a unit if their standard deviations differ by less than this factor.
 COMPARABLE = 100.0
 
-# Rows from which lengthscales are learned: first for all families, then for the best one.
+# Number of rows to learn lengthscales from: first for all families, then for the best one if there
+# are at least ENOUGH_MORE times as many rows.
 FIRST_ROWS = 800
 MORE_ROWS = 2000
-MORE_RATHER = 1.5  # learn again only if there are at least this many times as many rows
+ENOUGH_MORE = 1.5
 
-# Steps of the search for other families, which starts from the lengthscales of the first one, and
-# of the search on more rows.
+# Number of steps for other families, which start from the lengthscales of the first family, and for
+# more rows.
 FAMILY_STEPS = 20
 MORE_STEPS = 10
 
-# On tables with many columns, a few hundred rows are too few: the evidence keeps growing while the
-# lengthscales become worse for other rows. So they are also learned from more rows, and only a few
-# steps from the usual scale, if there are more columns than this, or if lengthscales gain less than
-# this factor. On 60,000 rows of covtype with 1024 features, accuracy is .805 after 10 steps, .798
-# after 20, and .793 after 40; the default kernel has .778, and lengthscales from 800 rows .748.
+# On tables with many columns, a few hundred rows are too few: the evidence keeps increasing while
+# the lengthscales overfit. With more than FEW_COLUMNS columns, or if lengthscales do not reduce the
+# loss below WORTH_LENGTHSCALES times that of other kernels, they are also learned from more rows,
+# with only a few steps from the default scale. On 60,000 rows of covtype with 1024 features, the
+# accuracy is .805 after 10 steps, .798 after 20 and .793 after 40. The default kernel has .778, and
+# lengthscales from 800 rows have .748.
 FEW_COLUMNS = 16
 WORTH_LENGTHSCALES = 0.95
 FEW_STEPS = 10
 
-# Rows and columns of the two heats, at most. Differences between families show with few; the best
-# scale depends on both.
+# Maximum number of rows and of features in the two heats. A small heat is enough to compare
+# families, but the best scale depends on the number of rows and features.
 FIRST_HEAT = (4096, 512)
 SECOND_HEAT = (6144, 768)
 
-# With more columns than this, no lengthscale for each column is learned, and no full metric.
+# Maximum number of columns for learning a lengthscale for each column, and for a full metric.
 ARD_UP_TO = 512
 FULL_UP_TO = 256
 
-# Kernels of the first heat that go on to the second one, apart from the default.
+# Number of kernels that advance from the first heat to the second one, besides the default kernel.
 FINALISTS = 3
 
-# With few features, a wider or narrower kernel than that of the exact process can be better: with
-# 1024 features, a Matern kernel that is 8 times narrower has a loss of .20 instead of .22 on
-# california. The scale is multiplied or divided by a factor as long as the loss falls, at most this
-# many times: in the first heat for each finalist, and in the second heat for the best ones.
+# With few features, a wider or narrower kernel than that of the exact process can be better. On
+# california with 1024 features, a Matern kernel that is 8 times narrower has a loss of .20 instead
+# of .22. So try kernels that are narrower or wider by powers of a factor, up to a maximum power, as
+# long as the loss decreases. The first heat does this for each finalist, and the second one for the
+# best FINE_SCALED kernels.
 COARSE_SCALES = (2.0, 4)
 FINE_SCALES = (1.4, 2)
 FINE_SCALED = 1
 
-
-# Names of kinds of lengthscales.
+# Names of the kinds of lengthscales.
 ONE_NAME = "one lengthscale"
 EACH_NAME = "a lengthscale for each column"
 FEW_STEPS_NAME = f"{EACH_NAME} after a few steps"
 
 
 class Search:
-    """Proposes kernels and lets them race, in two heats.
+    """Proposes kernels and compares them in two heats.
 
     Parameters
     ----------
     heat : callable
-        Returns a race for a number of rows and of columns.
+        Returns a race for a given number of rows and of features.
     families : dict of str to SeparationKernel
-        Kernels whose scale is to be learned.
+        Kernels whose scale is learned, by the name of their family.
     kind : {"isotropic", "ard", "full"}
-        The most general lengthscales to learn.
+        The most general kind of lengthscales to learn.
     others : bool, default=True
-        Whether kernels of other families, such as arc-cosine kernels, may take part.
+        Whether to try other kernels too, such as arc-cosine kernels.
 
     Attributes
     ----------
     race : Race
         The current heat.
     notes : list of str
-        What was left out, and why.
+        Sentences about steps that were skipped, and why.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class Search:
 
     @property
     def clock(self) -> Clock:
-        """The clock of the race."""
+        """The clock of the search."""
         return self.race.clock
 
     @property
@@ -127,7 +129,7 @@ class Search:
 
     @property
     def default(self) -> Entry:
-        """The default kernel."""
+        """The entry of the default kernel in the first heat."""
         return self._first.best("default")
 
     @property
@@ -136,13 +138,13 @@ class Search:
         return len(self._first.tried | self.race.tried)
 
     def run(self) -> list[Entry]:
-        """Run all stages, or those for which there is time; return the entries, best first.
+        """Run all stages within the time limit; return the entries, best first.
 
-        Entries of the last heat come before those of the first one. A kernel that ran in both is
-        the entry of the last heat.
+        Entries of the last heat come before those of the first heat. A kernel that ran in both
+        heats is represented by its entry of the last heat.
         """
         first = self._first
-        first.enter(self.default_proposal())  # however little time there is
+        first.enter(self.default_proposal())  # regardless of the time limit
         try:
             for stage in self._stages():
                 if self.clock.is_over():
@@ -160,12 +162,12 @@ class Search:
         return list(found.values())
 
     def _stages(self) -> Iterator[Callable[[], Any]]:
-        """Yield the stages of the search after the default kernel."""
+        """Yield the stages of the search that follow the default kernel."""
         n_rows, d = self.sample.size, self.sample.d
         if n_rows < FEWEST_ROWS:
             self.notes.append(
-                f"{n_rows} distinct rows are too few to learn lengthscales from: at least "
-                f"{FEWEST_ROWS} are needed."
+                f"{n_rows} distinct rows are too few to learn lengthscales: at least {FEWEST_ROWS} "
+                "are needed."
             )
             return
         if self.others and d <= ARD_UP_TO and self.sample.compressed is not None:
@@ -184,8 +186,8 @@ class Search:
             yield self._enter_other_isotropic
         elif d > ARD_UP_TO:
             self.notes.append(
-                f"Lengthscales for each of {d} columns were not learned: up to {ARD_UP_TO} "
-                "columns are tried."
+                f"A lengthscale for each column was not learned: X has {d} columns, more than the "
+                f"limit of {ARD_UP_TO}."
             )
         if self.others and d <= ARD_UP_TO:
             yield self._enter_arc_cosine
@@ -202,25 +204,25 @@ class Search:
             self.notes.append(text)
 
     def note_interrupt(self) -> None:
-        """Take a note that the search was interrupted."""
+        """Add a note that the search was interrupted."""
         self.note(f"The search was interrupted after {self.clock.seconds:.0f} seconds.")
 
     def _is_learnable(self) -> bool:
-        """Return whether some kernel predicts better than a constant."""
+        """Return whether any kernel predicts better than a constant."""
         return self.race.best().loss < 1.0 or self.sample.classes is not None
 
     def _begin_second_heat(self) -> None:
-        """Let the default kernel and the best kernels of the first heat race again."""
+        """Enter the default kernel and the best kernels of the first heat into the second."""
         race = self.heat(*SECOND_HEAT)
         if (race.n_rows, race.n_columns) == (self.race.n_rows, self.race.n_columns):
-            return  # the results would be the same
+            return  # the results would not change
         chosen = [self.default, *self._leaders()]
         self.race = race
         for entry in chosen:
             self.race.enter(entry.proposal)
 
     def _leaders(self) -> list[Entry]:
-        """Return the best entries, at the best scale of each, without the default kernel."""
+        """Return the best entries, each at its best scale, without the default kernel."""
         found: dict[str, Entry] = {}
         for entry in sorted(self.race.entries, key=_loss):
             if entry.proposal.kind != "default":
@@ -228,7 +230,7 @@ class Search:
         return list(found.values())[:FINALISTS]
 
     def default_proposal(self) -> Proposal:
-        """Return the Gaussian or the given kernel with its usual scale, on standardized columns."""
+        """Return the Gaussian or the given kernel with its default scale, on standardized rows."""
         sample, name = self.sample, "Gaussian"
         kernel: Any = Gaussian()
         if not self.others:
@@ -238,15 +240,17 @@ class Search:
         return Proposal(f"default: {name}", default, columns, "", "default")
 
     def _enter_common_unit(self) -> None:
-        """Enter the usual scale for columns as they are, which may share a unit as pixels do."""
+        """Enter the default scale for columns that may share a unit, such as pixels."""
         sample, kernel = self.sample, Gaussian()
         unit = float(np.sqrt(np.mean(sample.deviations**2)))
         columns, usual = sample.columns, kernel.usual_factor(sample.d)
         common = with_factors(kernel, usual * columns.units / unit)
-        self.race.enter(Proposal("Gaussian, columns as they are", common, columns, "", "isotropic"))
+        self.race.enter(
+            Proposal("Gaussian, columns in a common unit", common, columns, "", "isotropic")
+        )
 
     def _enter_compressed(self) -> None:
-        """Enter columns with compressed tails, and go on with them if they are better."""
+        """Enter columns with compressed tails, and keep them for later stages if better."""
         columns, kernel = self.sample.compressed, Gaussian()
         assert columns is not None
         usual = with_factors(kernel, np.full(self.sample.d, kernel.usual_factor(self.sample.d)))
@@ -261,17 +265,17 @@ class Search:
 
     def _enter_ard(self, name: str) -> None:
         """Enter a family with a learned lengthscale for each column."""
-        start = next(iter(self._learned.values()), None)  # of the first family
-        steps = FAMILY_STEPS if start is not None and start.has_each else MOST_STEPS
+        start = next(iter(self._learned.values()), None)  # that of the first family
+        steps = FAMILY_STEPS if start is not None and start.has_scale_per_input else MOST_STEPS
         self._enter_learned(name, "ard", f"{name}, {EACH_NAME}", start=start, max_steps=steps)
 
     def _enter_few_steps(self) -> None:
-        """Enter lengthscales after a few steps on more rows, the same for all families."""
+        """Enter lengthscales after a few steps on more rows, shared by all families."""
         each = [one for one in self.race.entries if one.proposal.kind == "ard"]
         others, d = self.race.best("default", "compressed", "isotropic"), self.sample.d
         n_rows = min(MORE_ROWS, self.race.n_learning)
         gains = bool(each) and min(each, key=_loss).loss < WORTH_LENGTHSCALES * others.loss
-        if n_rows < MORE_RATHER * FIRST_ROWS or (d <= FEW_COLUMNS and gains):
+        if n_rows < ENOUGH_MORE * FIRST_ROWS or (d <= FEW_COLUMNS and gains):
             return
         family = next(iter(self.families))
         kernel = self.families[family]
@@ -288,13 +292,13 @@ class Search:
             self._enter_same(entry, FEW_STEPS_NAME)
 
     def _enter_other_isotropic(self) -> None:
-        """Enter the learned lengthscale for other families, if one for each column is no better."""
+        """Enter the single learned lengthscale for other families, if it is the best so far."""
         entry = self.race.best()
         if entry.proposal.family and entry.proposal.kind == "isotropic":
             self._enter_same(entry, ONE_NAME)
 
     def _enter_same(self, entry: Entry, name: str) -> None:
-        """Enter other families with the lengthscales of an entry, relative to the usual ones."""
+        """Enter other families with the lengthscales of an entry, relative to the defaults."""
         d, columns, kind = self.sample.d, entry.proposal.columns, entry.proposal.kind
         learned: Any = entry.proposal.kernel
         ratios = learned.input_factor(d) / learned.usual_factor(d)
@@ -304,10 +308,10 @@ class Search:
                 self.race.enter(Proposal(f"{family}, {name}", same, columns, family, kind))
 
     def _enter_more_rows(self) -> None:
-        """Learn the lengthscales of the best family again, from more rows."""
+        """Learn the lengthscales of the best family again from more rows."""
         learned = [one for one in self.race.entries if one.proposal.kind in ("ard", "early")]
         n_rows = min(MORE_ROWS, self.race.n_learning)
-        if n_rows < MORE_RATHER * FIRST_ROWS or not learned:
+        if n_rows < ENOUGH_MORE * FIRST_ROWS or not learned:
             return
         best = min(learned, key=_loss)
         if best.proposal.kind == "early":
@@ -332,9 +336,9 @@ class Search:
         multiple: float = 1.0,
         **options: Any,
     ) -> Entry | None:
-        """Learn lengthscales by the evidence, and enter the kernel, narrower by a multiple.
+        """Learn lengthscales by the evidence, and enter the kernel, narrower by ``multiple``.
 
-        Return None if the family has no lengthscales for these rows and others can be tried.
+        If learning fails and other kernels can be tried, add a note and return None.
         """
         self.clock.show(f"learning {name}")
         start, sample = time.monotonic(), self.sample
@@ -353,7 +357,7 @@ class Search:
         except ValueError as error:
             if not self.others:
                 raise
-            self.note(f"{name} was left out: {error}")
+            self.note(f"{name} was skipped: {error}")
             return None
         if kind != "early":
             self._learned[family] = learned
@@ -364,7 +368,7 @@ class Search:
         return self.race.enter(replace(proposal, seconds=seconds))
 
     def _ranges(self) -> Float64Array:
-        """Return the ranges of columns in standard units."""
+        """Return the ranges of the standardized columns."""
         ends, d = self.sample.ends, self.sample.d
         low, high = (
             self._columns.standard(end[None, :d])[0] for end in (ends.lowest, ends.highest)
@@ -374,15 +378,15 @@ class Search:
     def _enter_coarse_scales(self) -> None:
         """Enter wider and narrower versions of the best kernels."""
         for entry in self._leaders():
-            self._climb(entry, *COARSE_SCALES)
+            self._try_scales(entry, *COARSE_SCALES)
 
     def _enter_fine_scales(self) -> None:
         """Enter slightly wider and narrower versions of the best kernels."""
         for entry in self._leaders()[:FINE_SCALED]:
-            self._climb(entry, *FINE_SCALES)
+            self._try_scales(entry, *FINE_SCALES)
 
-    def _climb(self, first: Entry, step: float, most_steps: int) -> None:
-        """Enter narrower versions of a kernel, or else wider ones, as long as they are better."""
+    def _try_scales(self, first: Entry, step: float, most_steps: int) -> None:
+        """Enter narrower versions of a kernel, or else wider ones, while the loss decreases."""
         for factor in (step, 1.0 / step):
             best = first
             for power in range(1, most_steps + 1):
@@ -396,17 +400,17 @@ class Search:
                 return
 
     def _enter_arc_cosine(self) -> None:
-        """Enter arc-cosine kernels with the usual scale and with the learned lengthscales."""
+        """Enter arc-cosine kernels with the default scale and with the learned lengthscales."""
         d = self.sample.d
         factors = np.full(d, 1.0 / np.sqrt(d))
         name, columns = "arc-cosine of order 1", self._columns
         self.race.enter(Proposal(name, arc_cosine(factors), columns, "", "arc-cosine"))
-        if any(one.has_each for one in self._learned.values()):
+        if any(one.has_scale_per_input for one in self._learned.values()):
             best: Any = self.race.best("ard", "early").proposal.kernel
             learned = np.broadcast_to(best.input_factor(d), d)
             self.race.enter(
                 Proposal(
-                    f"{name}, learned weights of columns",
+                    f"{name}, learned column weights",
                     arc_cosine(learned),
                     columns,
                     "",
@@ -415,7 +419,7 @@ class Search:
             )
 
     def _enter_metrics(self) -> None:
-        """Enter kernels with a full metric, from the gradients of the best model so far."""
+        """Enter kernels with a full metric from the gradients of the best model so far."""
         rounds = Rounds(self._first, self.race, self.families)
         self.notes += rounds.run()
 

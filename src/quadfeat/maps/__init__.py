@@ -1,4 +1,4 @@
-"""How rows become columns: maps, their products, their growth, their errors."""
+"""Feature maps from rows to columns: their products, growth and errors."""
 
 from quadfeat.maps.base import FeatureMap
 from quadfeat.maps.kernel_error import KernelError

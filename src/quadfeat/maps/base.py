@@ -1,4 +1,4 @@
-"""The contract of a feature map: a fitted function from rows to columns."""
+"""The interface of a feature map: a fitted function from rows to columns."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from quadfeat.engine import core
 
 Self = TypeVar("Self", bound="FeatureMap")
 
-# Numbers between the inverse of this one and this one are far from the limits of float32.
+# Numbers with magnitudes between 1 / USUAL and USUAL are far from the limits of float32.
 USUAL = 1e12
 
-# Most rows in a block. Sums within a block are in the dtype of the features; blocks are added in
-# float64.
+# Largest number of rows in a block. Sums within a block have the dtype of the features; sums over
+# blocks are in float64.
 ROWS_PER_BLOCK = 1024
 
 # Number of features to cast to float64 at once: few enough to stay in the cache.
 ENTRIES_PER_CAST = 2**18
 
-# Writes the features of rows into an array.
+# A function that writes the features of rows into an array.
 Writer = Callable[[Any, Array], None]
 
 
@@ -35,8 +35,8 @@ class FeatureMap(ABC):
     or a CSR matrix without duplicate entries, of dtype float32 or float64, with ``n_features_in``
     columns. Rows may hold NaN or infinity, which :meth:`write` rejects.
 
-    Let ``Z`` be the columns of the rows ``X``. Products with ``Z`` need memory for their factors
-    and results only, since ``Z`` is computed one block of rows at a time.
+    Let ``Z`` be the columns of the rows ``X``. Products with ``Z`` compute it one block of rows at
+    a time, so they need memory only for one block, the factors and the result.
 
     Subclasses implement ``n_features_in``, ``n_columns``, :meth:`write` and :meth:`fingerprint`.
     They may override the products with faster ones.
@@ -75,17 +75,17 @@ class FeatureMap(ABC):
         ----------
         X : ndarray or CSR matrix of shape (n_rows, n_features_in)
         out : ndarray of shape (n_rows, n_columns)
-            In the dtype of ``X``.
+            The result, in the dtype of ``X``.
 
         Raises
         ------
         ValueError
-            If rows are not finite, or the result is beyond the range of its dtype.
+            If rows are not finite, or the result overflows its dtype.
         """
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Return a string that is the same for maps with the same results, and only for them."""
+        """Return a string that is equal for two maps if and only if their results are equal."""
 
     def with_jobs(self: Self, n_jobs: int | None) -> Self:
         """Return the same map with another number of threads."""
@@ -96,9 +96,9 @@ class FeatureMap(ABC):
         return other
 
     def light(self) -> Any:
-        """Return a smaller object to send to other processes in place of this map.
+        """Return a smaller object to send to other processes instead of this map.
 
-        Its method ``unpacked`` returns the map.
+        The method ``unpacked`` of that object returns the map.
         """
         return self
 
@@ -164,20 +164,20 @@ class FeatureMap(ABC):
     ) -> Float64Array:
         """Return ``Z coefficients + intercept``, the predictions of a model.
 
-        The product is in the dtype of ``X``, for coefficients of any size. The intercept is added
-        in float64.
+        The product is computed in the dtype of ``X``, for coefficients of any magnitude. The
+        intercept is added in float64.
         """
         largest = np.abs(coefficients).max(axis=0, initial=0.0)
         if not np.isfinite(largest).all():
-            raise ValueError("coefficients are beyond the range of numbers: rescale y.")
+            raise ValueError("the coefficients are beyond the range of float64: rescale y.")
         # Scale the coefficients by powers of two, so that float32 can hold them.
         units = np.ldexp(1.0, np.frexp(largest)[1])
         return np.asarray(self.multiply(X, coefficients / units) * units + intercept)
 
     def in_float64(self, X: Any) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield slices of rows and their columns, computed in the dtype of ``X``, as float64.
+        """Yield slices of rows and their columns as float64.
 
-        Each array is overwritten by the next one.
+        Columns are computed in the dtype of ``X``. Each array is overwritten by the next one.
         """
         size = max(1, ENTRIES_PER_CAST // self.n_columns)
         buffer = np.empty((size, self.n_columns))
@@ -191,18 +191,18 @@ class FeatureMap(ABC):
                 yield slice(rows.start + start, rows.start + start + len(part)), buffer[: len(part)]
 
     def writer(self, X: Any) -> Writer:
-        """Return a function that writes the columns of blocks of ``X``, which is checked once."""
+        """Return a function that writes the columns of blocks of ``X``, after checking ``X``."""
         return self.write
 
     def multiply_blocks(self, X: Any, V: Array, write: Writer) -> Array:
-        """Return ``Z V``, a block of rows at a time."""
+        """Compute ``Z V`` one block of rows at a time."""
         out: Array = np.empty((X.shape[0], V.shape[1]), dtype=X.dtype)
         for rows, Z in self.blocks(X, write):
             np.matmul(Z, V, out=out[rows])
         return out
 
     def transpose_multiply_blocks(self, X: Any, U: Any, write: Writer) -> Float64Array:
-        """Return ``Z' U``, a block of rows at a time."""
+        """Compute ``Z' U`` one block of rows at a time."""
         unit, U = in_units(U)
         U = factor(U, "U", X.shape[0], "rows of X", X.dtype)
         out = np.zeros((self.n_columns, U.shape[1]))
@@ -212,7 +212,7 @@ class FeatureMap(ABC):
         return out * unit
 
     def normal_multiply_blocks(self, X: Any, V: Any, weights: Any, write: Writer) -> Float64Array:
-        """Return ``Z' diag(weights) Z V``, a block of rows at a time."""
+        """Compute ``Z' diag(weights) Z V`` one block of rows at a time."""
         V = factor(V, "V", self.n_columns, "components", X.dtype)
         unit, weights = in_units(weights)
         weights = diagonal(weights, X)
@@ -225,7 +225,7 @@ class FeatureMap(ABC):
         return out * unit
 
     def blocks(self, X: Any, write: Writer) -> Iterator[tuple[slice, Array]]:
-        """Yield slices of rows and their columns; the next array overwrites the last one."""
+        """Yield slices of rows and their columns; each array is overwritten by the next one."""
         n_rows, n_columns = X.shape[0], self.n_columns
         size = max(1, min(ROWS_PER_BLOCK, core.ENTRIES_PER_BATCH // n_columns))
         buffer: Array = np.empty((min(size, n_rows), n_columns), dtype=X.dtype)
@@ -236,34 +236,35 @@ class FeatureMap(ABC):
             yield rows, Z
 
     def left_factor(self, V: Any, dtype: Any) -> Array:
-        """Return the factor ``V`` of ``Z V``; reject one that is not finite in this dtype."""
+        """Return the factor ``V`` of ``Z V`` as a matrix; reject values that overflow its dtype."""
         V = factor(V, "V", self.n_columns, "components", dtype)
         if not np.isfinite(V).all():
             raise ValueError(
-                f"the factors of the features are beyond the range of {dtype}: pass X as float64."
+                f"the coefficients of the features are beyond the range of {dtype}: pass X as "
+                "float64."
             )
         return V
 
 
 def factor(values: Any, name: str, n_rows: int, what: str, dtype: Any) -> Array:
-    """Return a factor of a product as a matrix; reject another number of rows."""
+    """Return a factor of a product as a matrix; reject a wrong number of rows."""
     with np.errstate(over="ignore"):  # callers check the range
         found = np.asarray(values, dtype=dtype)
     if found.ndim != 2 or found.shape[0] != n_rows:
         raise ValueError(
-            f"{name} has shape {found.shape}: give a matrix with a row for each of the {n_rows} "
+            f"{name} has shape {found.shape}: pass a matrix with one row for each of the {n_rows} "
             f"{what}."
         )
     return np.ascontiguousarray(found)
 
 
 def of_usual_size(largest: Any) -> Any:
-    """Return whether float32 can multiply numbers whose largest magnitudes these are."""
+    """Return whether float32 can multiply numbers of up to these magnitudes."""
     return (largest == 0) | ((largest > 1.0 / USUAL) & (largest < USUAL))
 
 
 def in_units(values: Any) -> tuple[float, Any]:
-    """Return a unit, and the values divided by it, so that float32 can hold them."""
+    """Return a unit and the values divided by it, which float32 can represent."""
     if values is None:
         return 1.0, None
     values = np.asarray(values, dtype=np.float64)
@@ -282,6 +283,6 @@ def diagonal(weights: Any, X: Any) -> Array:
     found: Array = np.asarray(weights, dtype=X.dtype)
     if found.shape != (n_rows,):
         raise ValueError(
-            f"weights has shape {found.shape}: give a number for each of the {n_rows} rows of X."
+            f"weights has shape {found.shape}: pass one number for each of the {n_rows} rows of X."
         )
     return found[:, None]

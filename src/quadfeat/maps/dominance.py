@@ -1,17 +1,18 @@
-r"""Find a column that dominates the distances of rows, as raw columns in other units may do.
+r"""Find a column that dominates the distances between rows, such as an unscaled one.
 
 The mean squared distance of two rows is :math:`2 \sum_j v_j`, where :math:`v_j` is the variance of
-column :math:`j`. A column drowns if even its whole range :math:`r_j` adds little to the even share
-of a column:
+column :math:`j`. A column is negligible if even the square of its range :math:`r_j` is small
+compared with the average contribution of a column:
 
 .. math:: r_j^2 < \epsilon \frac{2}{d} \sum_k v_k, \qquad \epsilon = 0.1,
 
-where only the :math:`d` columns that vary count. A column dominates if it makes up more than half
-of the squared distances and more than half of the other columns drown. Among normally distributed
-columns this is the case for one that makes up 99.5 % or more, or for few that do so together.
+where :math:`d` is the number of columns that vary. A column dominates if it makes up more than half
+of the squared distances, and more than half of the other columns are negligible. Among normally
+distributed columns, this happens if one column, or a few together, make up at least 99.5 %.
 
-No column drowns in a table with unit variances, since :math:`r_j^2 \ge 4 v_j`, or with ranges of 1,
-since then all variances are at most 1/4. So one-hot columns may be rare, and pixels may be dark.
+No column is negligible if all variances are 1, since :math:`r_j^2 \ge 4 v_j`. The same holds if all
+ranges are 1, since all variances are then at most 1/4. So rare one-hot columns and dark pixels do
+not count as negligible.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from quadfeat._utils.validation import Float64Array
 
-# A column drowns if its squared range is below this part of the even share.
-DROWNED = 0.1
+# A column is negligible if its squared range is below this fraction of the average contribution.
+NEGLIGIBLE = 0.1
 
-# Fewer rows do not tell the range of a column.
+# Fewer rows are not enough to estimate the range of a column.
 FEWEST_ROWS = 20
 
-# Differences up to this part of the largest value may be rounding.
+# Differences up to this fraction of the largest value may be due to rounding.
 ROUNDING = 256 * np.finfo(np.float64).eps
 
 
@@ -44,26 +45,27 @@ class Dominance:
     column : int
         Its index.
     share : float
-        Its part of the squared distances.
-    n_drowned, n_others : int
-        How many other columns hardly count, and how many there are. Constant columns are left out.
+        Its share of the squared distances.
+    n_negligible, n_others : int
+        Number of other columns that are negligible, and of all other columns. Constant columns do
+        not count.
     """
 
     column: int
     share: float
-    n_drowned: int
+    n_negligible: int
     n_others: int
 
 
 def dominance(X: Any, weights: Float64Array | None = None) -> Dominance | None:
     """Return the column that dominates the squared distances of rows; None if there is none.
 
-    Fewer than 20 rows do not tell.
+    Return None for fewer than 20 rows.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n_rows, n_columns)
-        Finite.
+        The rows, without NaN or infinity.
     weights : array of shape (n_rows,), default=None
         Positive weights of the rows.
 
@@ -73,7 +75,7 @@ def dominance(X: Any, weights: Float64Array | None = None) -> Dominance | None:
     >>> age = np.arange(20.0, 60.0)
     >>> income = 1000.0 * (age % 7)
     >>> dominance(np.column_stack([age, income]))
-    Dominance(column=1, share=0.99..., n_drowned=1, n_others=1)
+    Dominance(column=1, share=0.99..., n_negligible=1, n_others=1)
     >>> dominance(np.column_stack([age, income / 1000.0])) is None
     True
     """
@@ -84,12 +86,12 @@ def dominance(X: Any, weights: Float64Array | None = None) -> Dominance | None:
     if n_varying < 2 or total == 0:
         return None
     column = int(variances.argmax())
-    drowned = (ranges > 0) & (ranges**2 < DROWNED * 2.0 * total / n_varying)
-    drowned[column] = False
-    share, n_drowned = float(variances[column] / total), int(drowned.sum())
-    if share <= 0.5 or 2 * n_drowned <= n_varying - 1:
+    negligible = (ranges > 0) & (ranges**2 < NEGLIGIBLE * 2.0 * total / n_varying)
+    negligible[column] = False
+    share, n_negligible = float(variances[column] / total), int(negligible.sum())
+    if share <= 0.5 or 2 * n_negligible <= n_varying - 1:
         return None
-    return Dominance(column, share, n_drowned, n_varying - 1)
+    return Dominance(column, share, n_negligible, n_varying - 1)
 
 
 def _ranges_and_variances(
@@ -97,10 +99,11 @@ def _ranges_and_variances(
 ) -> tuple[Float64Array, Float64Array]:
     """Return the range and the variance of each column, in units of the largest range."""
     counts = np.ones(X.shape[0]) if weights is None else weights / weights.max()
-    X = X.astype(np.float64)  # a copy
+    X = X.astype(np.float64)  # a copy, which is changed below
     lowest, highest = min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(0), X.max(0))
     largest = np.maximum(np.abs(lowest), np.abs(highest))
-    unit = np.ldexp(1.0, np.frexp(largest.max())[1] - 1)  # squares and differences stay in range
+    # In this unit, squares and differences do not overflow.
+    unit = np.ldexp(1.0, np.frexp(largest.max())[1] - 1)
     ranges = highest / unit - lowest / unit
     constant = ranges <= ROUNDING * (largest / unit)
     if constant.all():

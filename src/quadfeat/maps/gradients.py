@@ -1,10 +1,10 @@
 r"""Gradients of functions of features.
 
-A function of the features depends on a row only by the arguments :math:`t_j = w_j^\top S x`, where
-:math:`S` has the factors of the inputs on its diagonal. With the derivatives :math:`g_j` of the
-function by these arguments, its gradient is :math:`S \sum_j g_j w_j`: another product with the
-nodes. If the kernel projects rows, :math:`A (x - c)` takes the place of :math:`x`, and the gradient
-is multiplied by :math:`A^\top`.
+A function of the features depends on a row only through the arguments :math:`t_j = w_j^\top S x`,
+where :math:`S` has the scale factors of the inputs on its diagonal. Let :math:`g_j` be the
+derivatives of the function with respect to these arguments. Then its gradient is
+:math:`S \sum_j g_j w_j`, another product with the nodes. If the kernel projects rows,
+:math:`A (x - c)` replaces :math:`x`, and the gradient is multiplied by :math:`A^\top`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def gradients(
     Parameters
     ----------
     kernel : Kernel
-        Its nonlinearity has a derivative.
+        A kernel whose nonlinearity has a derivative.
     nodes : Nodes
-        Drawn for ``kernel.inner``.
+        The nodes that a rule has drawn for ``kernel.inner``.
     X : array or CSR matrix of shape (n_rows, n_features)
     coefficients : array-like of shape (n_columns,) or (n_columns, n_outputs)
     estimator : str
-        The name for messages about rows that are not finite.
+        The name of the estimator in errors about rows that are not finite.
     """
     B = _checked(coefficients, nodes.n_columns(kernel))
-    if nodes.has_origin_column:  # which is constant
+    if nodes.has_origin_column:  # a constant column
         B = B[:-1]
     assert_all_finite(X, estimator_name=estimator, input_name="X")
     inner, projection = kernel.inner, kernel.projection
@@ -66,16 +66,16 @@ def _checked(coefficients: Any, n_columns: int) -> Float64Array:
     found = np.asarray(coefficients, dtype=np.float64)
     if found.ndim not in (1, 2) or found.shape[0] != n_columns:
         raise ValueError(
-            f"coefficients has shape {found.shape}: give an array of shape ({n_columns},) or "
-            f"({n_columns}, n_outputs), with a number for each column of the map."
+            f"coefficients has shape {found.shape}: pass an array of shape ({n_columns},) or "
+            f"({n_columns}, n_outputs), with one number for each column of the map."
         )
     if not np.isfinite(found).all():
-        raise ValueError("coefficients has entries that are not finite: give finite numbers.")
+        raise ValueError("coefficients contains NaN or infinity: pass finite numbers.")
     return found.reshape(n_columns, -1)
 
 
 def _slopes(nodes: Nodes, kernel: Kernel, arguments: Float64Array) -> Float64Array:
-    """Return the derivative of each column by the argument of its node, without the origin's."""
+    """Return the derivative of each column with respect to its argument, except the origin."""
     n_columns = nodes.n_columns(kernel) - nodes.has_origin_column
     slopes = np.empty((len(arguments), n_columns))
     reference.write_features(

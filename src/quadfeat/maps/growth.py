@@ -1,4 +1,4 @@
-"""More nodes behind those that a rule has drawn."""
+"""Append nodes to those that a rule has drawn."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from quadfeat.rules import Layout, Nodes, Rule
 
 
 def grown(features: KernelMap, n_components: int) -> KernelMap:
-    """Return a map with more columns that begins with the nodes of another; see ``grow``."""
+    """Return a map with more columns whose first nodes are those of another; see ``grow``."""
     nodes, kernel, origin = features.nodes, features.kernel.inner, features.origin
     assert origin is not None
     rule = origin.rule
     layout = Layout.of(n_components, kernel, origin=nodes.has_origin_column, reflect=rule.reflect)
     if origin.reweighted:
-        obstacle = "its weights were fitted to its nodes: fit a larger one, or use reweight=False."
+        obstacle = "its weights were fitted to its nodes. Fit a larger map, or use reweight=False."
     else:
         obstacle = _obstacle(nodes, layout, kernel, rule)
     if obstacle:
@@ -29,22 +29,24 @@ def grown(features: KernelMap, n_components: int) -> KernelMap:
 
 
 def _obstacle(nodes: Nodes, layout: Layout, kernel: Kernel, rule: Rule) -> str:
-    """Return why nodes cannot be added, or an empty string if they can."""
+    """Return why nodes cannot be appended; an empty string if they can."""
     reason = rule.obstacle_to_growth()
     if reason is not None:
         return reason
     if rule.has_origin(kernel) and not nodes.has_origin_column:
-        return "a single column has left no room for the origin's: fit one with more columns."
+        return "its single column leaves no room for the origin. Fit a map with more columns."
     per_block = rule.nodes_per_block(nodes.directions.d)
     n_nodes = len(nodes.radii)
     if nodes.last_is_single or n_nodes % per_block:
+        columns = " with two columns each" if nodes.last_is_single else ""
         return (
-            f"its {n_nodes} nodes are not whole blocks of {per_block}"
-            f"{' with two columns each' if nodes.last_is_single else ''}: fit one that is."
+            f"its {n_nodes} nodes are not whole blocks of {per_block}{columns}. Fit a map of whole "
+            "blocks."
         )
     if rule.remainder != 1 and rule.whole_and_rest(layout, per_block)[1]:
         return (
-            f"with {layout.n_nodes} nodes there would be a remainder, whose weight depends on "
-            f"their number: give whole blocks of {per_block}, or use remainder=1.0."
+            f"{layout.n_nodes} nodes are not whole blocks of {per_block}, and the weight of the "
+            "remaining nodes depends on their number. Choose a number of columns for whole blocks, "
+            "or use remainder=1.0."
         )
     return ""

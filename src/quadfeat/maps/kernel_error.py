@@ -1,4 +1,4 @@
-"""How far a fitted map is from its kernel on given data, from a sample of pairs of rows."""
+"""Estimate the error of a fitted map on data, from a sample of pairs of rows."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ __all__ = ["KernelError"]
 
 NORMS = ("frobenius", "rms", "max")
 
-# Pairs that are looked at if the user does not say, and evaluations of a function that their exact
-# kernel may take.
+# The default number of pairs, and a limit for the function evaluations of their exact kernel.
 N_PAIRS = 100_000
 EVALUATIONS = 2**27
 
-# Rows are drawn in groups of so many at most, and at least so many groups.
+# Rows are drawn in groups of up to LARGEST_GROUP. Groups are smaller if there would otherwise be
+# fewer than ENOUGH_GROUPS.
 LARGEST_GROUP = 16
 ENOUGH_GROUPS = 60
 
-# Entries of features, or of pairs of rows, held at once.
+# Entries of features, or of pairs of rows, in memory at once.
 ENTRIES_PER_BATCH = 2**22
 
 
 @register
 @dataclass(frozen=True)
 class KernelError:
-    """The error of a map on some data, as estimated from pairs of rows.
+    """The error of a map on a dataset, estimated from pairs of rows.
 
     Attributes
     ----------
     norm : str
-        What is measured: ``"frobenius"``, ``"rms"`` or ``"max"``.
+        The norm of the error: ``"frobenius"``, ``"rms"`` or ``"max"``.
     value : float
         The estimate; also ``float(error)``.
     low, high : float or None
-        Ends of the confidence interval, both ``value`` where all pairs were looked at. None for
-        ``"max"``, which a sample bounds from below only.
+        Ends of the confidence interval. Both equal ``value`` if all pairs were used. None for
+        ``"max"``, since a sample gives only a lower bound of the maximum.
     confidence : float
-        The confidence of the interval, or of ``quantile``.
+        The confidence level of the interval, or of ``quantile``.
     n_pairs : int
-        How many pairs of different rows were looked at.
+        Number of pairs of different rows that were used.
     quantile : float or None
         For ``"max"``: with this confidence, at least this share of all pairs of different rows has
-        an error of at most ``value``. 1 where all pairs were looked at.
+        an error of at most ``value``. It is 1 if all pairs were used.
     """
 
     norm: str
@@ -70,8 +70,8 @@ class KernelError:
     def __str__(self) -> str:
         if self.norm == "max":
             return (
-                f"{self.value:.3g} (at least {self.quantile:.6g} of the pairs have at most this "
-                f"error, at {self.confidence:.0%} confidence)"
+                f"{self.value:.3g} (at least {self.quantile:.6g} of all pairs have at most this "
+                f"error, with {self.confidence:.0%} confidence)"
             )
         return (
             f"{self.value:.3g} ({self.confidence:.0%} interval {self.low:.3g} to {self.high:.3g})"
@@ -79,7 +79,7 @@ class KernelError:
 
 
 def default_pairs(kernel: Kernel) -> int:
-    """Return how many pairs to look at if the user does not say."""
+    """Return the default number of pairs."""
     return min(N_PAIRS, max(1000, EVALUATIONS // kernel.evaluations_per_pair))
 
 
@@ -101,14 +101,14 @@ def estimate(
 ) -> KernelError:
     """Return the error of a map on ``X``; see ``QuadratureFeatures.kernel_error``.
 
-    Rows are drawn in groups, and all pairs of a group are looked at: far more pairs than rows, of
-    which features are needed. Groups are independent of each other, so the spread of their means
-    tells how sure the result is.
+    Rows are drawn in groups, and all pairs of a group are used. So there are far more pairs than
+    rows, and features are computed for few rows. Groups are independent, so the variance of their
+    means gives a confidence interval.
     """
     check.check_choice(norm, "norm", NORMS)
     check.check_count(n_pairs, "n_pairs", minimum=10)
     if not check.is_number(confidence) or not 0 < confidence < 1:
-        raise ValueError(f"confidence={confidence!r} is not valid: give a number between 0 and 1.")
+        raise ValueError(f"confidence={confidence!r} is not valid: pass a number between 0 and 1.")
     n_rows = X.shape[0]
     complete = n_rows * (n_rows - 1) // 2 <= n_pairs
     groups = np.arange(n_rows)[None] if complete else _groups(n_rows, n_pairs, rng)
@@ -121,21 +121,21 @@ def estimate(
     ]
     errors, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     if norm == "max":
-        # A pair of independent rows misses the largest q of all with probability 1 - q.
+        # With probability 1 - q, a random pair is not among the share q with the largest errors.
         independent = len(groups) * (size // 2)
         quantile = 1.0 if complete else (1.0 - confidence) ** (1.0 / independent)
         largest = float(np.abs(errors).max())
         return KernelError(norm, largest, None, None, confidence, looked_at, quantile)
     value, deviation = _root_of_ratio(errors, values, n_rows, relative=norm == "frobenius")
-    # On a logarithmic scale, since an error cannot be negative.
+    # The interval is symmetric on a logarithmic scale, since an error cannot be negative.
     quantile = stats.t.ppf(0.5 + confidence / 2, max(1, len(groups) - 1))
     factor = float(np.exp(quantile * deviation))
     return KernelError(norm, value, value / factor, value * factor, confidence, looked_at)
 
 
 def _groups(n_rows: int, n_pairs: int, rng: np.random.Generator) -> Array:
-    """Return groups of different rows that have so many pairs in all, shape (n_groups, size)."""
-    # As large as they may be while there are enough of them.
+    """Return groups of rows with about ``n_pairs`` pairs in total, shape (n_groups, size)."""
+    # Make groups as large as possible, but at least ENOUGH_GROUPS of them.
     size = int(0.5 + math.sqrt(0.25 + 2.0 * n_pairs / ENOUGH_GROUPS))
     size = min(max(size, 2), LARGEST_GROUP, n_rows)
     n_groups = max(2, round(n_pairs / (size * (size - 1) / 2)))
@@ -145,22 +145,22 @@ def _groups(n_rows: int, n_pairs: int, rng: np.random.Generator) -> Array:
 def _errors(
     features: Callable[[Any], Array], kernel: Kernel, X: Any, groups: Array
 ) -> tuple[Float64Array, Float64Array]:
-    """Return what a map is off by on all pairs of each group, and the kernel there.
+    """Return the errors of a map on all pairs of each group, and the exact kernel.
 
-    Both have the shape (n_groups, size, size).
+    Both have shape (n_groups, size, size).
     """
     n_groups, size = groups.shape
     rows = X[groups.ravel()]
-    # In float64: the error meant is that of the features, not that of adding them up.
+    # Products are in float64, so that their rounding does not count as an error of the features.
     Z = features(rows).astype(np.float64, copy=False).reshape(n_groups, size, -1)
     exact = _exact(kernel, check.to_dense_float64(rows).reshape(n_groups, size, -1))
     return Z @ Z.transpose(0, 2, 1) - exact, exact
 
 
 def _exact(kernel: Kernel, groups: Float64Array) -> Float64Array:
-    """Return the kernel matrix of each group of rows, shape (n_groups, size, size)."""
+    """Return the Gram matrix of each group of rows, shape (n_groups, size, size)."""
     n_groups, size, d = groups.shape
-    if n_groups == 1:  # perhaps a large one, of which the rows of all pairs would fill the memory
+    if n_groups == 1:  # it may be large, and copying the rows of all pairs takes too much memory
         return np.asarray(kernel(groups[0]))[None]
     left, right = np.triu_indices(size)
     pairs = kernel.pairs(groups[:, left].reshape(-1, d), groups[:, right].reshape(-1, d))
@@ -172,8 +172,8 @@ def _exact(kernel: Kernel, groups: Float64Array) -> Float64Array:
 def _root_of_ratio(
     errors: Float64Array, values: Float64Array, n_rows: int, *, relative: bool
 ) -> tuple[float, float]:
-    """Return the root of the (relative) mean squared error and the deviation of its logarithm."""
-    # In units of the largest value, so that squares stay in range.
+    """Return the root mean squared error and the standard deviation of its logarithm."""
+    # Divide by the largest value, so that squares do not overflow.
     unit = max(float(np.abs(errors).max()), float(np.abs(values).max())) or 1.0
     top = mean_over_pairs((errors / unit) ** 2, n_rows)
     bottom = mean_over_pairs((values / unit) ** 2, n_rows) if relative else np.ones_like(top)
@@ -183,9 +183,9 @@ def _root_of_ratio(
         return float("inf"), 0.0
     ratio = float(top.mean() / bottom.mean())
     root = math.sqrt(ratio) * (1.0 if relative else unit)
-    if len(top) == 1:  # all pairs
+    if len(top) == 1:  # all pairs were used
         return root, 0.0
-    # The ratio's deviation is that of the mean of top - ratio * bottom, to first order.
+    # To first order, the ratio has the standard deviation of the mean of top - ratio * bottom.
     deviation = float(np.std(top - ratio * bottom, ddof=1)) / math.sqrt(len(top))
     return root, deviation / float(top.mean()) / 2
 
@@ -193,17 +193,18 @@ def _root_of_ratio(
 def mean_over_pairs(
     values: Float64Array, n_rows: float, weights: Float64Array | None = None
 ) -> Float64Array:
-    """Return the mean over all pairs of ``n_rows`` rows from values for the pairs of a few.
+    """Estimate the mean over all pairs of ``n_rows`` rows, given the pairs of a sample.
 
-    Among few rows the diagonal is denser than among all.
+    The diagonal of the sample is scaled down, since it has a larger share of the pairs.
 
     Parameters
     ----------
     values : array of shape (..., size, size)
+        Values for the pairs of the sample.
     n_rows : float
-        The inverse of the chance that a row meets itself.
+        The inverse of the probability that a random pair has two equal rows.
     weights : array of shape (size,), default=None
-        How often each row counts.
+        Weights of the rows in the sample.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The contract of a map that approximates a kernel."""
+"""The interface of a map that approximates a kernel."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class KernelMap(FeatureMap):
         Returns
         -------
         ndarray of shape (n_rows, n_features_in) or (n_rows, n_outputs, n_features_in)
-            float64, for rows of any dtype. The gradient refers to the columns of ``X`` as they
-            are: scales and the matrix of the kernel are part of it.
+            float64, for rows of any dtype. Gradients are with respect to the unscaled columns of
+            ``X``: they include the scales and the matrix of the kernel.
 
         Raises
         ------

@@ -21,7 +21,8 @@ from quadfeat.maps.kernel_map import KernelMap
 from quadfeat.maps.quadrature import ESTIMATOR, Origin, QuadratureMap
 from quadfeat.rules.nodes import DenseDirections, Nodes
 
-# Number of entries of rows to transform at once, before or after: few enough to stay in the cache.
+# Number of entries of a block of rows, before and after the transformation: few enough to stay in
+# the cache.
 ENTRIES_PER_BLOCK = 2**18
 
 
@@ -30,8 +31,9 @@ ENTRIES_PER_BLOCK = 2**18
 class MetricMap(KernelMap):
     """Features of the rows ``A (x - c)``, whose inner products approximate a ``Metric`` kernel.
 
-    Rows are transformed in float64, one block at a time, and rounded to their dtype. Each
-    transformed row is computed by itself: blocks and threads do not change its last bit.
+    Rows are transformed in float64, one block at a time, and rounded to their dtype. Each row is
+    transformed independently, so results do not depend on blocks and threads, not even in the last
+    bit.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ class MetricMap(KernelMap):
         width, expected = self.projection.width, self.inner.n_features_in
         checks.expect(
             width == expected,
-            f"matrix of map_ has {width} rows, and its nodes are for {expected} columns",
+            f"matrix of map_ has {width} rows, but its nodes have {expected} columns",
         )
         checks.expect(self.inner.kernel.projection is None, "the inner kernel of map_ is a Metric")
 
@@ -142,7 +144,7 @@ class MetricMap(KernelMap):
         V = factor(V, "V", self.n_columns, "components", X.dtype)
         if weights is not None:
             weights = np.asarray(weights, dtype=np.float64)
-            diagonal(weights, X)  # rejects another number of weights
+            diagonal(weights, X)  # rejects a wrong number of weights
         out = np.zeros(V.shape)
         for rows, projected in self.projected(X):
             part = None if weights is None else weights[rows]
@@ -168,7 +170,7 @@ class MetricMap(KernelMap):
     def projected(self, X: Any) -> Iterator[tuple[slice, Array]]:
         """Yield slices of rows, and the transformed rows in the dtype of ``X``.
 
-        Raise an error if rows are not finite, or transformed rows are out of range.
+        Raise an error if rows are not finite, or if transformed rows overflow.
         """
         width = self.projection.width
         if not self._stays_sparse(X):
@@ -192,20 +194,20 @@ class MetricMap(KernelMap):
         if not np.isfinite(core.largest_magnitude(found)):
             way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"
             raise ValueError(
-                f"X has entries as large as {largest:.3g}, whose product with the matrix of the "
-                f"kernel is beyond the range of {X.dtype}: {way_out}."
+                f"X has entries as large as {largest:.3g}, and their product with the matrix of "
+                f"the kernel is beyond the range of {X.dtype}: {way_out}."
             )
         return found
 
     def _stays_sparse(self, X: Any) -> bool:
-        """Return whether rows are multiplied as a sparse matrix; compressed ones are dense."""
+        """Return whether rows stay sparse: only if the projection does not compress them."""
         return bool(sparse.issparse(X)) and self.projection.knee is None
 
     def _product(self, X: Array) -> Float64Array:
-        """Return the projection of dense rows, the same for a row in any block."""
+        """Return the projection of dense rows, which does not depend on the other rows."""
         rows, matrix = self.projection.centered(X), self.projection.matrix
         if core.CORE == "numpy":
-            # Results of BLAS for a row depend on the number of rows in the last bit.
+            # The last bit of BLAS results depends on the number of rows.
             return np.asarray(np.einsum("ij,kj->ik", rows, matrix))
         found = np.empty((len(rows), len(matrix)))
         threads = min(core.n_threads(self.n_jobs), max(1, X.size // core.ENTRIES_PER_THREAD))
@@ -213,7 +215,7 @@ class MetricMap(KernelMap):
         return found
 
     def _compiled_product(self) -> Any:
-        """Return the native map that multiplies rows by the matrix; it is as fast as BLAS."""
+        """Return a native map that multiplies rows by the matrix, as fast as BLAS."""
         cache: dict[str, Any] = vars(self)["_compiled"]
         if "product" not in cache:
             ones = np.ones(self.projection.width)

@@ -1,4 +1,4 @@
-"""The feature map of a kernel and drawn nodes."""
+"""The feature map of a kernel and the nodes of a rule."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from quadfeat.maps.kernel_map import KernelMap
 from quadfeat.rules.base import Rule
 from quadfeat.rules.nodes import Nodes
 
-# Nodes of more bytes are sent to workers as the state of the generator that drew them, with this
-# many projections to verify the nodes that workers draw.
+# Nodes that take more bytes are not sent to workers. Workers get the state of the generator, draw
+# the nodes again, and verify them by TRACE projections.
 NODES_UP_TO = 2**15
 TRACE = 64
 
-# The estimator that scikit-learn's error messages name when rows are rejected.
+# The name of the estimator in scikit-learn's error messages about rows.
 ESTIMATOR = "QuadratureFeatures"
 
 
@@ -40,14 +40,14 @@ ESTIMATOR = "QuadratureFeatures"
 class QuadratureMap(KernelMap):
     """Features whose inner products approximate a kernel.
 
-    If the other factor has up to ``core.OUTPUTS_UP_TO`` columns, the native core multiplies the
-    features of a tile of rows while they are in the cache. Otherwise BLAS multiplies the features
-    of a block of rows.
+    In products with a factor of up to ``core.OUTPUTS_UP_TO`` columns, the native core multiplies
+    the features of a tile of rows while they are in the cache. For wider factors, BLAS multiplies
+    the features of a block of rows.
 
     Parameters
     ----------
     kernel : Kernel
-        Its scale is numeric, not a string such as ``"scale"``.
+        A kernel with a numeric scale, not a string such as ``"scale"``.
     nodes : Nodes
         The nodes that a rule has drawn.
     origin : Origin, default=None
@@ -72,7 +72,7 @@ class QuadratureMap(KernelMap):
         checks.check_kind(self.origin, (Origin, type(None)), "origin of map_")
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies share compiled maps, and pickles leave them out.
+        # Copies share compiled maps, but pickles omit them.
         computed = ("_compiled", "n_columns")
         return {name: value for name, value in vars(self).items() if name not in computed}
 
@@ -103,7 +103,7 @@ class QuadratureMap(KernelMap):
         threads = core.n_threads(self.n_jobs)
         if not sparse.issparse(X):
             near = self._engine(X.dtype, far=False)
-            # The core checks entries while it reads them, which suffices for most data.
+            # The core checks the range while it reads entries. This suffices for most data.
             if near.is_fused and near.write_within(X, out, threads, self._range_of_core(X.dtype)):
                 return
         self.engine_for(X).write(X, out, threads)
@@ -164,10 +164,10 @@ class QuadratureMap(KernelMap):
             digest.update(content.encode() if isinstance(content, str) else content)
         return digest.hexdigest()
 
-    # Which engine serves which rows.
+    # The choice of the engine for rows.
 
     def engine_for(self, X: Any) -> CompiledMap:
-        """Return the engine for these rows; reject rows whose features are out of range."""
+        """Return the engine for these rows; reject rows whose features overflow."""
         far = X.shape[0] > 0 and self._reaches_far(X)
         return self._engine(X.dtype, far=far)
 
@@ -184,9 +184,10 @@ class QuadratureMap(KernelMap):
 
         def compute() -> float:
             argument = self._largest_argument(1.0, dtype)
-            limit = core.farthest(self.kernel, dtype)
-            # Slightly below the limit of _reaches_far, which decides about larger entries. Features
-            # that grow as the square of their arguments overflow earlier: the root is for them.
+            limit = core.argument_limit(self.kernel, dtype)
+            # The range is slightly below the limit of _reaches_far, which handles larger entries.
+            # Features that grow as the square of their arguments overflow earlier, so the square
+            # root of the limit is tried too.
             for largest in (limit, np.sqrt(limit)) if argument > 0 else ():
                 entry = min(0.999 * largest / argument, float(np.finfo(dtype).max))
                 if self._largest_argument(entry, dtype) < np.inf:
@@ -207,7 +208,7 @@ class QuadratureMap(KernelMap):
     def _reaches_far(self, X: Any) -> bool:
         """Return whether arguments may be too large for the native core.
 
-        Raise an error if data are not finite, or a feature would overflow the dtype.
+        Raise an error if rows are not finite, or a feature would overflow the dtype.
         """
         largest = core.largest_magnitude(X)
         if not np.isfinite(largest):
@@ -216,17 +217,17 @@ class QuadratureMap(KernelMap):
         if argument == np.inf:
             way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"
             raise ValueError(
-                f"X has entries as large as {largest:.3g}, whose features under "
+                f"X has entries as large as {largest:.3g}, and their features for "
                 f"{check.one_line(self.kernel)} are beyond the range of {X.dtype}: {way_out}."
             )
-        return argument > core.farthest(self.kernel, X.dtype)
+        return argument > core.argument_limit(self.kernel, X.dtype)
 
     def _largest_argument(self, largest: float, dtype: Any) -> float:
         """Return a bound on the arguments for entries up to ``largest``; infinity on overflow."""
         nodes, kernel, d = self.nodes, self.kernel, self.n_features_in
         scale = float(np.max(kernel.input_factor(d)))
         with np.errstate(over="ignore"):
-            # |w.x| <= |w| |x| <= |w| sqrt(d) max|x|, with an allowance for a node's rounding.
+            # |w.x| <= |w| |x| <= |w| sqrt(d) max|x|; the factor 2 allows for the rounding of nodes.
             reach = 2.0 * max(1.0, nodes.longest) * np.sqrt(d)
             argument = float(np.float64(largest) * scale * reach)
             value = kernel.nonlinearity.largest(argument)
@@ -237,16 +238,17 @@ class QuadratureMap(KernelMap):
     # Sending maps to other processes.
 
     def light(self) -> Any:
-        """Return the map without its nodes, if they are many and can be drawn again."""
-        # Conjugate gradients send a map with every product, so the draw is done once.
+        """Return the map without its nodes, if they are large and can be drawn again."""
+        # Conjugate gradients send the map with every product, so the light map is cached.
         return self._kept(("light",), self._lightened) or self
 
     def _lightened(self) -> LightMap | bool:
-        """Return the map without its nodes, or False if the nodes have to be sent."""
+        """Return the map without its nodes; False if the nodes have to be sent."""
         if self.origin is None or len(pickle.dumps(self.nodes)) <= NODES_UP_TO:
             return False
         drawn = self.origin.draw(self)
-        if replace(self, nodes=drawn).fingerprint() != self.fingerprint():  # such as fitted weights
+        # A new draw has other nodes if, for example, the weights were fitted to data.
+        if replace(self, nodes=drawn).fingerprint() != self.fingerprint():
             return False
         return LightMap(self.kernel, self.origin, self.n_features_in, self.n_columns, _trace(drawn))
 
@@ -259,11 +261,11 @@ class Origin:
     Attributes
     ----------
     rule : Rule
-        The rule that drew them.
+        The rule that drew the nodes.
     before, after : dict
         The states of the generator before and after the draw.
     reweighted : bool
-        Whether their weights were fitted to data afterwards.
+        Whether the weights of the nodes were fitted to data afterwards.
     """
 
     rule: Rule
@@ -286,7 +288,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class LightMap:
-    """A map without its nodes, and some projections to verify nodes that are drawn again."""
+    """A map without its nodes, and some projections to verify that they are drawn correctly."""
 
     kernel: Kernel
     origin: Origin
@@ -299,13 +301,13 @@ class LightMap:
         nodes = self.origin.draw(self)
         if not np.allclose(_trace(nodes), self.trace, rtol=1e-6):
             raise RuntimeError(
-                "a worker draws other nodes than those of the fitted map: install the same "
-                "versions of quadfeat, NumPy and SciPy everywhere."
+                "a worker has drawn nodes that differ from those of the fitted map: install the "
+                "same versions of quadfeat, NumPy and SciPy on all machines."
             )
         return QuadratureMap(self.kernel, nodes, self.origin)
 
 
 def _trace(nodes: Nodes) -> Float64Array:
-    """Return some projections, by which different nodes can be recognized."""
+    """Return some projections, which differ for different nodes."""
     projections: Float64Array = nodes.arguments(np.ones((1, nodes.directions.d)))[0]
     return projections[:: -(-len(projections) // TRACE)].copy()

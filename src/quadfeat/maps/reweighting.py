@@ -1,14 +1,15 @@
-r"""Weights that fit the kernel on a sample of the data, instead of those of the rule.
+r"""Fit the weights of nodes to the kernel on a sample of the data.
 
-The estimate is linear in the weights: with the contribution :math:`g_j(x, y)` of a node at the
-rule's weight, multipliers :math:`m_j \ge 0` minimise
+The approximate kernel is linear in the weights. Let :math:`g_j(x, y)` be the contribution of a node
+with the weight of the rule. Multipliers :math:`m_j \ge 0` of these weights minimize
 
 .. math::
 
     \sum_{x, y} \Big(\sum_j m_j\, g_j(x, y) - k(x, y)\Big)^2 + \lambda \sum_j (m_j - 1)^2
 
-over pairs of sampled rows. The strength :math:`\lambda` is the best on other rows, and the result
-is kept only if it is better than the rule's weights on rows that had no part in either.
+over pairs of sampled rows. The strength :math:`\lambda` with the smallest error on other rows is
+chosen. The result is used only if it has a smaller error than the weights of the rule on a third
+set of rows.
 """
 
 from __future__ import annotations
@@ -24,31 +25,32 @@ from quadfeat.kernels import Kernel
 from quadfeat.kernels.base import EVALUATIONS
 from quadfeat.rules.nodes import Nodes
 
-# Rows of the three parts together, pairs of each part, and how many nodes are not too many.
+# Limits for the rows of all three sets together, the pairs of each set, and the nodes.
 N_ROWS = 768
 N_PAIRS = 4096
 MOST_NODES = 2048
 
-# Steps of the solver: how many in all, and how many without progress.
+# Limits for the number of steps of the solver: in total, and without progress.
 MOST_PIVOTS = 100
 PATIENCE = 3
 
-# Strengths relative to the mean of the matrix' diagonal: from hardly to almost only the rule's.
+# Strengths relative to the mean diagonal of the matrix. With the largest, the weights hardly differ
+# from those of the rule.
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
 @dataclass(frozen=True)
 class Reweighted:
-    """Nodes with the better weights, and what they do on rows that had no part in them.
+    """Nodes with the better weights, and the errors of old and new weights on held-out pairs.
 
     Attributes
     ----------
     nodes : Nodes
-        With new weights if ``kept``, otherwise as they were.
+        Nodes with new weights if ``kept``, otherwise unchanged.
     kept : bool
         Whether the new weights are better.
     error_before, error_after : float
-        Relative errors of the two on pairs held out.
+        Relative errors of the old and new weights on held-out pairs.
     """
 
     nodes: Nodes
@@ -61,12 +63,12 @@ class Reweighted:
 class Pairs:
     """Pairs of rows, with their weights in a mean over all pairs of the data."""
 
-    contributions: Float64Array  # (pairs, nodes), in units of the kernel's largest value
+    contributions: Float64Array  # (n_pairs, n_nodes), in units of the kernel's largest value
     values: Float64Array  # the exact kernel, in the same units
-    weights: Float64Array  # roots, that sum to 1 in squares
+    weights: Float64Array  # square roots of weights that sum to 1
 
     def error(self, multipliers: Float64Array) -> float:
-        """Return the relative error of weights."""
+        """Return the relative error for multipliers of the weights."""
         errors = (self.contributions @ multipliers - self.values) * self.weights
         size = np.linalg.norm(self.values * self.weights)
         return float(np.linalg.norm(errors) / size) if size else 0.0
@@ -78,24 +80,24 @@ def reweight(nodes: Nodes, kernel: Kernel, X: Array, rng: np.random.Generator) -
     Parameters
     ----------
     nodes : Nodes
-        As a rule has drawn them.
+        The nodes that a rule has drawn.
     kernel : Kernel
-        What they approximate.
+        The kernel to approximate.
     X : dense or CSR matrix of shape (n_samples, n_features)
-        With at least six rows.
+        At least six rows.
     rng : numpy.random.Generator
-        Draws the sample.
+        Generator that draws the sample.
     """
     n_samples = X.shape[0]
     if n_samples < 6:
         raise ValueError(
-            f"X has {n_samples} sample(s), and reweight=True needs rows to fit and to check: "
-            "give at least 6, or use reweight=False."
+            f"X has {n_samples} sample(s), but reweight=True needs at least 6: pass more rows, or "
+            "use reweight=False."
         )
     if len(nodes.radii) > MOST_NODES:
         raise ValueError(
-            f"the map has {len(nodes.radii)} nodes: reweight=True is for {MOST_NODES} at most, use "
-            "fewer components or reweight=False."
+            f"the map has {len(nodes.radii)} nodes, but reweight=True supports at most "
+            f"{MOST_NODES}: use fewer components, or reweight=False."
         )
     chosen = rng.choice(n_samples, size=min(n_samples, N_ROWS), replace=False)
     rows = check.to_dense_float64(X[chosen])
@@ -110,7 +112,7 @@ def reweight(nodes: Nodes, kernel: Kernel, X: Array, rng: np.random.Generator) -
     if not after < before:
         return Reweighted(nodes, False, before, after)
     n_nodes = len(nodes.radii)
-    # Without a column for it, the origin has no part in what was fitted.
+    # Without a column for the origin, its weight was not fitted.
     origin_weight = nodes.origin_weight * float(best[n_nodes]) if nodes.has_origin_column else 0.0
     return Reweighted(
         replace(nodes, weights=nodes.weights * best[:n_nodes], origin_weight=origin_weight),
@@ -128,7 +130,7 @@ def _sample(
     n_pairs: int,
     rng: np.random.Generator,
 ) -> Pairs:
-    """Return pairs of the rows: each with itself, and different ones."""
+    """Return pairs of rows: each row with itself, and random pairs of different rows."""
     n = len(rows)
     left = rng.integers(0, n, size=n_pairs)
     right = (left + rng.integers(1, n, size=n_pairs)) % n
@@ -137,14 +139,14 @@ def _sample(
     nodes.write_features(kernel.scaled(rows), kernel, Z)
     starts = nodes.column_starts(kernel)
     values = kernel.pairs(rows[left], rows[right])
-    unit = float(np.abs(values).max()) or 1.0  # so that squares stay in range
+    unit = float(np.abs(values).max()) or 1.0  # so that squares do not overflow
     contributions = np.add.reduceat(Z[left] / unit * Z[right], starts, axis=1)
     shares = np.repeat([1.0 / n_samples / n, (1.0 - 1.0 / n_samples) / n_pairs], [n, n_pairs])
     return Pairs(contributions, values / unit, np.sqrt(shares))
 
 
 def _fit(pairs: Pairs, strength: float) -> Float64Array:
-    """Return the multipliers >= 0 that fit best, held to 1 with this strength."""
+    """Return the best multipliers >= 0, pulled toward 1 with this strength."""
     weighted = pairs.contributions * pairs.weights[:, None]
     matrix = weighted.T @ weighted
     ridge = strength * (float(np.mean(np.diagonal(matrix))) or 1.0)
@@ -153,16 +155,17 @@ def _fit(pairs: Pairs, strength: float) -> Float64Array:
 
 
 def non_negative(matrix: Float64Array, target: Float64Array) -> Float64Array:
-    """Return the ``x >= 0`` with the least ``x' matrix x / 2 - target' x``.
+    """Minimize ``x' matrix x / 2 - target' x`` over ``x >= 0``.
 
-    By block principal pivoting (Kim and Park, 2011): all entries that are on the wrong side, of
-    zero or of the gradient, change places at once; one by one if that does not help any more. Few
-    steps where most entries are positive, as weights are.
+    The method is block principal pivoting (Kim and Park, 2011). Each step exchanges all entries
+    that are negative or have a negative gradient between the free and the zero set. If this makes
+    no progress, it exchanges one entry at a time. Few steps suffice if most entries are positive,
+    as weights are.
 
     Parameters
     ----------
     matrix : array of shape (n, n)
-        Symmetric and positive definite.
+        A symmetric positive definite matrix.
     target : array of shape (n,)
 
     Examples

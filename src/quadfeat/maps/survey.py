@@ -1,4 +1,4 @@
-"""The spread and a sample of rows, to which a map is fitted."""
+"""The statistics of rows that a map is fitted to: their spread, and a sample."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ from quadfeat.kernels import Projection, Spread
 from quadfeat.maps.dominance import Dominance, dominance
 from quadfeat.maps.quadrature import ESTIMATOR
 
-# Rows in a sample: as many as have SAMPLE_ENTRIES entries, within the limits SAMPLE_ROWS.
+# A sample has SAMPLE_ENTRIES entries, but its number of rows is within the limits SAMPLE_ROWS.
 SAMPLE_ROWS = (1024, 4096)
 SAMPLE_ENTRIES = 2**21
 
-# Rows of a table that tell whether a column dominates: as many as have SAMPLE_ENTRIES entries,
-# within these limits.
+# Limits for the number of rows that are used to find a dominating column.
 FEW_ROWS = (64, 4096)
 
 
 class View(ABC):
-    """Rows to which a map is fitted: all of them, or a sample and its spread.
+    """The rows that a map is fitted to: all rows, or a sample and the spread of all rows.
 
     Attributes
     ----------
     table : array or CSR matrix of shape (n_rows, n_columns)
-        The rows of positive weight, or a sample large enough to estimate the error of a map.
+        The rows of positive weight, or a sample that suffices to estimate the error of a map.
     """
 
     table: Any
@@ -41,11 +40,11 @@ class View(ABC):
     @property
     @abstractmethod
     def deviation(self) -> float:
-        """The standard deviation of all entries, of projected rows if there is a projection."""
+        """The standard deviation of all entries, after the projection if there is one."""
 
     @abstractmethod
     def sample(self, n_rows: int) -> RowSample:
-        """Return a sample of rows, which does not depend on their order."""
+        """Return a sample of rows that does not depend on their order."""
 
     @abstractmethod
     def dominance(self) -> Dominance | None:
@@ -69,7 +68,7 @@ class TableView(View):
         return RowSample.of(self.X, n_rows, self.weights)
 
     def dominance(self) -> Dominance | None:
-        # Rows at equal distances: a sample by content would read the whole table.
+        # Take every k-th row, since RowSample would read the whole table.
         n_rows, d = self.table.shape
         few = int(np.clip(SAMPLE_ENTRIES // d, *FEW_ROWS))
         rows = slice(None, None, -(-n_rows // few))
@@ -119,10 +118,7 @@ class Survey(View):
 
 
 def view_of(rows: Rows, projection: Projection | None = None) -> View:
-    """Return a view of rows from any source; reject rows that are not finite.
-
-    With a projection, the standard deviation is that of projected rows.
-    """
+    """Return a view of rows from any source; reject rows that are not finite."""
     return look(rows, _nothing, _nothing, projection)[0]
 
 
@@ -132,10 +128,13 @@ def look(
     combine: Combine,
     projection: Projection | None = None,
 ) -> tuple[View, Any]:
-    """Return a view of rows, and the combined results of a function of blocks, in one pass."""
+    """Return a view of rows, and the combined results of a function of blocks.
+
+    Both are computed in one pass over the rows.
+    """
     if rows.whole is not None:
         X, _, weights = rows.whole
-        if weights is not None:  # which those of classes may have made zero
+        if weights is not None:  # class weights may have made all of them zero
             check.check_any_weight(weights.max())
         assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
         return TableView(X, weights, projection), function(rows.whole)
@@ -151,7 +150,7 @@ def _nothing(*_: Any) -> None:
 
 @dataclass(frozen=True)
 class _Both:
-    """Computes a survey and another function of each block."""
+    """Computes the survey and a function of each block."""
 
     function: Callable[[Block], Any]
     combine: Combine

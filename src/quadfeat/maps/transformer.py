@@ -1,4 +1,4 @@
-"""The columns of any fitted scikit-learn transformer."""
+"""The feature map of any fitted scikit-learn transformer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from quadfeat._utils.validation import Array
 from quadfeat.data.checkpoints import described
 from quadfeat.maps.base import FeatureMap
 
-# Most entries in a batch for the transformer, of rows or of their columns.
+# Largest number of entries in a batch, of the rows or of their columns.
 ENTRIES_PER_BATCH = 2**22
 
 
@@ -28,13 +28,13 @@ ENTRIES_PER_BATCH = 2**22
 class TransformerMap(FeatureMap):
     """The columns that a fitted transformer returns, dense and in the dtype of the rows.
 
-    The transformer has to treat each row by itself, as nearly all do, since it gets rows in batches
-    of any size. It uses threads in its own way: ``n_jobs`` of the map has no effect on it.
+    Like most transformers, it has to transform each row independently, since it gets rows in
+    batches of any size. The parameter ``n_jobs`` of the map does not affect the transformer.
 
     Parameters
     ----------
     transformer : object
-        Fitted, with a method ``transform`` that returns a dense or sparse matrix.
+        A fitted object with a method ``transform`` that returns a dense or sparse matrix.
     n_features_in : int
         Number of columns of the rows.
     n_columns : int
@@ -71,15 +71,15 @@ class TransformerMap(FeatureMap):
             if found.shape != out[rows].shape:
                 raise ValueError(
                     f"features={check.one_line(self.transformer)} has returned shape {found.shape} "
-                    f"for {X[rows].shape[0]} rows, and not {out[rows].shape}: give a transformer "
-                    "that treats each row by itself."
+                    f"for {X[rows].shape[0]} rows, not {out[rows].shape}: pass a transformer that "
+                    "transforms each row independently."
                 )
             with np.errstate(over="ignore"):
                 out[rows] = found
         if not np.isfinite(out).all():
             raise ValueError(
-                f"features={check.one_line(self.transformer)} has returned values that are not "
-                f"finite in {out.dtype}: rescale X, or pass it as float64."
+                f"features={check.one_line(self.transformer)} has returned values that are NaN, "
+                f"infinite or overflow {out.dtype}: rescale X, or pass it as float64."
             )
 
     def _transformed(self, X: Any) -> Any:
@@ -91,18 +91,19 @@ class TransformerMap(FeatureMap):
         if found.ndim != 2 or found.dtype.kind not in "fiub":
             raise ValueError(
                 f"features={check.one_line(self.transformer)} has returned an array of shape "
-                f"{found.shape} and dtype {found.dtype}: give a transformer to columns of numbers."
+                f"{found.shape} and dtype {found.dtype}: pass a transformer that returns a numeric "
+                "matrix."
             )
         return found
 
     def _named(self, X: Any) -> Any:
-        """Return rows with the names of columns by which the transformer may look for them."""
+        """Return rows with the column names that the transformer was fitted to, if any."""
         names = getattr(self.transformer, "feature_names_in_", None)
         if names is None or sparse.issparse(X):
             return X
         try:
             import pandas as pd
-        except ImportError:  # the names are those of another library
+        except ImportError:  # the transformer was fitted to data frames of another library
             return X
         return pd.DataFrame(X, columns=names, copy=False)
 
@@ -122,7 +123,7 @@ def _parameters_of(transformer: Any) -> list[Any]:
 
 
 def _code_of(value: Any) -> str:
-    """Return the code of a function as a string, and an empty string for other values."""
+    """Return the code of a function as a string; an empty string for other values."""
     code = getattr(value, "__code__", None)
     return "" if code is None else f"{code.co_code.hex()} {code.co_names} {code.co_consts}"
 

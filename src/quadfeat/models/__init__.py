@@ -1,4 +1,4 @@
-"""The estimators: a transformer to features, and models on features."""
+"""Estimators: a transformer that computes features, and models that use them."""
 
 from quadfeat.models.buffers import transform_into
 from quadfeat.models.classification import QuadratureRidgeClassifier

@@ -1,7 +1,7 @@
-"""The base class of models on features: fitting and adding rows.
+"""The base class of models on features: fit, add rows and merge.
 
-A model defines targets, weights, a link and predictions. Its map comes from
-:mod:`quadfeat.models.mapping`, its rows from :mod:`quadfeat.data`, its coefficients from a solver.
+Subclasses define targets, weights and predictions. The map comes from
+:mod:`quadfeat.models.mapping`, the rows from :mod:`quadfeat.data`, the coefficients from a solver.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from quadfeat._utils import validation as check
 from quadfeat._utils.available import available_if
 from quadfeat._utils.fitted import changing, snapshot
-from quadfeat.data.checkpoints import Checkpoint
+from quadfeat.data.checkpoints import Checkpoint, prepare_folder
 from quadfeat.data.rows import ArrayRows, Rows
 from quadfeat.data.watch import Work
 from quadfeat.kernels import Kernel
@@ -22,6 +22,7 @@ from quadfeat.maps.transformer import TransformerMap
 from quadfeat.models import parameters, saved
 from quadfeat.models.choosing import searches
 from quadfeat.models.fitted import FittedModel, own_map
+from quadfeat.models.keywords import explain_keywords
 from quadfeat.models.mapping import check_same_names, features_for, kept_map
 from quadfeat.models.reading import Reader, rows_for
 from quadfeat.rules import Rule
@@ -30,7 +31,7 @@ from quadfeat.solvers.dual import settled
 
 Self = TypeVar("Self", bound="QuadratureModel")
 
-# Private attributes that a fit sets; those of scikit-learn stay.
+# Private attributes that fit sets, and removes before it starts.
 LEARNED = (
     "_solution",
     "_one_output",
@@ -43,7 +44,7 @@ LEARNED = (
 
 
 def can_add_rows(model: Any) -> bool:
-    """Return True if a model has ``partial_fit`` and ``merge``; otherwise raise the reason."""
+    """Return True if a model can add rows; otherwise raise an error with the reason."""
     reason = model.reason_against_adding()
     if reason is not None:
         raise AttributeError(reason)
@@ -53,13 +54,15 @@ def can_add_rows(model: Any) -> bool:
 class QuadratureModel(FittedModel):
     """Base class of regression and classification."""
 
-    # How scikit-learn validates targets.
+    # Options for scikit-learn's validation of the targets.
     target_checks: dict[str, Any] = {}  # noqa: RUF012
 
+    @explain_keywords
     def __init__(
         self,
         kernel: Kernel | str = "auto",
         *,
+        gamma: Any = None,
         n_components: int = 1024,
         rule: Rule | str = "auto",
         features: Any = None,
@@ -78,6 +81,7 @@ class QuadratureModel(FittedModel):
         checkpoint: Any = None,
     ) -> None:
         self.kernel = kernel
+        self.gamma = gamma
         self.n_components = n_components
         self.rule = rule
         self.features = features
@@ -95,35 +99,35 @@ class QuadratureModel(FittedModel):
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    # Regression and classification override these.
+    # Methods that regression and classification override.
 
     def checked_targets(self, y: Any) -> Any:
-        """Return the validated targets of a batch."""
+        """Validate and return the targets of a batch."""
         raise NotImplementedError
 
     def weighted(self, rows: Rows) -> Rows:
-        """Return rows with their final weights."""
+        """Return the rows with their final weights."""
         return rows
 
     def describe(self, solution: Solution) -> None:
         """Set the attributes that describe the targets."""
 
     def declare(self, classes: Any) -> None:
-        """Store the classes of all rows, if the user has listed them."""
+        """Store the classes of all rows, if the user has passed them."""
 
     def check_parameters(self) -> None:
-        """Raise an error if a parameter is not valid, before any work."""
+        """Raise an error if a parameter is not valid, before any computation."""
         parameters.check_all(self)
 
     def check_fit(self) -> None:
-        """Raise an error if the targets of all rows together are not valid."""
+        """Raise an error if the targets of all rows are not valid."""
 
     def n_outputs(self, solved: int) -> int:
-        """Return the number of outputs to expect if the solution has ``solved`` of them."""
+        """Return the expected number of outputs, given that the solution has ``solved``."""
         raise NotImplementedError
 
     def reason_against_adding(self) -> str | None:
-        """Return why these parameters do not allow adding rows; None if they do."""
+        """Return the reason why rows cannot be added; None if they can."""
         return parameters.reason_against_adding(self)
 
     # Fitting.
@@ -134,14 +138,14 @@ class QuadratureModel(FittedModel):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or iterable of blocks
-            A memory map is read one block at a time. An iterable, such as
-            :class:`~quadfeat.ParquetBlocks`, yields tuples ``(X, y)`` or ``(X, y, sample_weight)``;
-            a map that depends on the data is fitted to the first of them. Workers process the
-            blocks of Dask arrays and data frames.
+            The training rows. A memory map is read one block at a time. An iterable, such as
+            :class:`~quadfeat.ParquetBlocks`, yields tuples ``(X, y)`` or ``(X, y, sample_weight)``.
+            If the map depends on the data, it is fitted to the first block. Dask workers process
+            the blocks of Dask arrays and data frames.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets; None for an iterable of blocks.
+            Targets. None for an iterable of blocks.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
+            Sample weights.
 
         Returns
         -------
@@ -151,7 +155,10 @@ class QuadratureModel(FittedModel):
         self.check_parameters()
         with changing(self):
             draft = self._blank()
-            draft._fit_rows(draft.weighted(rows_for(draft, X, y, sample_weight)))
+            rows = rows_for(draft, X, y, sample_weight)
+            if rows.against_checkpoints is None:
+                prepare_folder(self.checkpoint)
+            draft._fit_rows(draft.weighted(rows))
             self.__dict__ = draft.__dict__
         return self
 
@@ -159,10 +166,10 @@ class QuadratureModel(FittedModel):
         """Fit the model to rows from any source."""
         if self.checkpoint is not None and rows.against_checkpoints is not None:
             raise ValueError(
-                f"checkpoint={str(self.checkpoint)!r} has nothing to act on, since "
-                f"{rows.against_checkpoints}: leave it out."
+                f"checkpoint={str(self.checkpoint)!r} has no effect, because "
+                f"{rows.against_checkpoints}. Remove checkpoint."
             )
-        rows.opening()  # sets the names of columns, which are part of the identity
+        rows.opening()  # sets the column names, which are part of the identity
         identity = parameters.identity(self, rows.n_rows) if self.checkpoint is not None else {}
         checkpoint = Checkpoint(self.checkpoint, identity, saved.check_state)
         state = checkpoint.load()
@@ -170,8 +177,8 @@ class QuadratureModel(FittedModel):
         solved = self._take_features(state, rows, solver)
         if state and state["map"] != self.map_.fingerprint():
             raise ValueError(
-                f"checkpoint={str(self.checkpoint)!r} belongs to a fit with another map: give the "
-                "same data and random_state, delete the file, or give another path."
+                f"checkpoint={str(self.checkpoint)!r} belongs to a fit with another map. Use the "
+                "same data and random_state, delete the file, or set another path."
             )
         problem = self._problem()
         solver = parameters.solver_for(self, self.map_.n_columns, rows)
@@ -186,7 +193,7 @@ class QuadratureModel(FittedModel):
         self.check_fit()
 
     def _blank(self: Self) -> Self:
-        """Return a copy that is not fitted, so that a failed fit does not change this model."""
+        """Return an unfitted copy to work on, so that a failed fit leaves this model unchanged."""
         draft = copy.copy(self)
         draft.__dict__ = {
             name: value
@@ -196,9 +203,9 @@ class QuadratureModel(FittedModel):
         return draft
 
     def _take_features(self, state: Any, rows: Rows, solver: Solver | None) -> Solution | None:
-        """Set the map: one from a checkpoint, or one for the rows.
+        """Set the map, from a checkpoint or for the rows.
 
-        Return the solution if the solver has found it while it validated the map.
+        Return the solution if it was already computed to validate the map.
         """
         solution = None
         if state and state["features"] is not None:
@@ -206,7 +213,7 @@ class QuadratureModel(FittedModel):
         else:
             found = features_for(self, rows, solver)
             self.features_, self._choice = found.features, found.choice
-            # With a checkpoint, rows are summed once more: a killed fit resumes from there.
+            # With a checkpoint, solve again, so that a killed fit can resume from its state.
             if self.checkpoint is None or found.is_constant:
                 solution = found.solution
         if own_map(self.features_) is None:
@@ -220,15 +227,15 @@ class QuadratureModel(FittedModel):
         return Problem(self.map_, self.targets(), penalty, bool(self.fit_intercept))
 
     def _add(self: Self, X: Any, y: Any, sample_weight: Any, declared: Any = None) -> Self:
-        """Add rows to those of earlier calls."""
+        """Add rows to the rows of earlier calls."""
         self.check_parameters()
         with changing(self):
             is_first = not hasattr(self, "features_")
             draft = self._blank() if is_first else copy.copy(self)
             if not is_first and not self._solution.has_posterior:
                 raise ValueError(
-                    f"the model was fitted with solver={self._solution.solver_name!r}, which keeps "
-                    "nothing that rows could be added to: fit it with solver='normal'."
+                    f"the model was fitted with solver={self._solution.solver_name!r}, which does "
+                    "not keep the Gram matrix. Fit it with solver='normal' to add rows."
                 )
             if is_first:
                 draft.declare(declared)
@@ -247,7 +254,7 @@ class QuadratureModel(FittedModel):
 
     @available_if(can_add_rows)
     def merge(self: Self, other: Any) -> Self:
-        """Add the rows of another model, fitted elsewhere with the same map.
+        """Add the rows of another fitted model that has the same map.
 
         Parameters
         ----------
@@ -257,19 +264,19 @@ class QuadratureModel(FittedModel):
         Returns
         -------
         object
-            This model, as if it had been fitted to the rows of both.
+            This model, now fitted to the rows of both.
         """
         with changing(self):
             check_is_fitted(self)
             if type(other) is not type(self):
                 raise TypeError(
-                    f"other={check.one_line(other)} is not valid: give a fitted "
+                    f"other={check.one_line(other)} is not valid: pass a fitted "
                     f"{type(self).__name__}."
                 )
             other = snapshot(other)
             check_is_fitted(other)
             self._check_mergeable(other)
-            draft = copy.copy(self)  # an interrupt leaves this model unchanged
+            draft = copy.copy(self)  # so that an interrupt leaves this model unchanged
             draft._solution = self._solution.merged(other._solution, self._problem())
             draft.describe(draft._solution)
             self.__dict__ = draft.__dict__
@@ -280,14 +287,14 @@ class QuadratureModel(FittedModel):
         for name, model in (("this model", self), ("the other model", other)):
             if not model._solution.has_posterior:
                 raise ValueError(
-                    f"{name} was fitted with solver={model._solution.solver_name!r}, which keeps "
-                    "nothing that could be added: fit it with solver='normal'."
+                    f"{name} was fitted with solver={model._solution.solver_name!r}, which does "
+                    "not keep the Gram matrix. Fit it with solver='normal' to merge."
                 )
         ours, theirs = self.map_.fingerprint(), other.map_.fingerprint()
         if ours != theirs:
             raise ValueError(
-                f"the maps of the two models are different ({ours[:12]} and {theirs[:12]}): fit "
-                "both with the same features=fitted_map."
+                f"the two models have different maps ({ours[:12]} and {theirs[:12]}). Fit both "
+                "with the same features=fitted_map."
             )
         check_same_names(self, other, "the other model")
 
@@ -297,7 +304,7 @@ class QuadratureModel(FittedModel):
         tags.target_tags.required = True
         return tags
 
-    # Pickles and files.
+    # Attributes in pickles and files.
 
     needed_attributes = ("features_", "_solution", "n_features_in_")
     saved_attributes: tuple[str, ...] = (
@@ -309,7 +316,7 @@ class QuadratureModel(FittedModel):
     path_parameters = ("checkpoint",)
 
     def check_consistency(self) -> None:
-        """Raise an error if the fitted attributes do not fit together."""
+        """Raise an error if the fitted attributes are inconsistent."""
         if hasattr(self, "features_"):
             saved.check_model(self)
 

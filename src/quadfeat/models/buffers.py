@@ -18,8 +18,8 @@ __all__ = ["transform_into"]
 def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
     """Write the features of ``X`` into an existing array.
 
-    In loops over batches, this avoids allocating a new array for each batch, and for large arrays
-    most page faults.
+    In a loop over batches, this avoids allocating a new array for each batch, which saves most
+    page faults if the arrays are large.
 
     Parameters
     ----------
@@ -27,8 +27,9 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
         A fitted map.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     out : ndarray of shape (n_samples, n_components)
-        Writable, of the dtype that ``features.transform(X)`` would have, in any memory order, not
-        overlapping ``X``. If ``X`` is rejected for its entries, a part of ``out`` may be written.
+        A writable array with the dtype of ``features.transform(X)``. It may have any memory order,
+        but must not overlap ``X``. If ``X`` has invalid entries, ``out`` may be partly written
+        before the error is raised.
 
     Returns
     -------
@@ -50,28 +51,28 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
     check.check_kind(
         features,
         QuadratureFeatures,
-        f"features={features!r} is not valid: give a fitted QuadratureFeatures.",
+        f"features={features!r} is not valid: pass a fitted QuadratureFeatures.",
     )
     if not isinstance(out, np.ndarray):
-        raise TypeError(f"out is a {type(out).__name__}: give a numpy.ndarray.")
+        raise TypeError(f"out is a {type(out).__name__}: pass a numpy.ndarray.")
     features = snapshot(features)
     X = features._validated(X)
     expected = (X.shape[0], features.n_components_)
     if out.shape != expected or out.dtype != X.dtype:
         raise ValueError(
-            f"out has shape {out.shape} and dtype {out.dtype}: give an array of shape {expected} "
+            f"out has shape {out.shape} and dtype {out.dtype}: pass an array of shape {expected} "
             f"and dtype {X.dtype}, such as a slice of a larger buffer."
         )
     if not out.flags.writeable:
-        raise ValueError("out is read-only: give an array that can be written to.")
+        raise ValueError("out is read-only: pass a writable array.")
     if _overlap(out, X.data if sparse.issparse(X) else X):
-        raise ValueError("out overlaps X in memory: give an array of its own.")
+        raise ValueError("out overlaps X in memory: pass a separate array.")
     features._threaded().write(X, out)
     return out
 
 
 def _overlap(a: Array, b: Array) -> bool:
-    """Return whether two arrays may share memory; True if that is too hard to decide."""
+    """Return whether two arrays share memory; True if the test would take too long."""
     try:
         return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:

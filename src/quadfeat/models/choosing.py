@@ -1,4 +1,4 @@
-"""``kernel="auto"`` and learned lengthscales: the kernel of a model, chosen for its rows."""
+"""Find the kernel of a model for its rows: ``kernel="auto"`` and learned lengthscales."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from threadpoolctl import threadpool_limits
 
 from quadfeat._utils import validation as check
 from quadfeat.data.rows import Rows
-from quadfeat.kernels import as_kernel
 from quadfeat.learning.candidates import FAMILIES
 from quadfeat.learning.clock import Clock
 from quadfeat.learning.lengthscales import check_learnable
@@ -22,21 +21,17 @@ from quadfeat.learning.search import Search
 from quadfeat.maps.survey import look
 from quadfeat.models.features import QuadratureFeatures
 from quadfeat.models.finals import Chosen, Final
+from quadfeat.models.given_kernel import finds_kernel, given_kernel
 from quadfeat.solvers.base import Penalty, Solver
 from quadfeat.solvers.targets import Outputs
 
-# Maps of the search have so many columns at least, if the model has.
+# Smallest number of columns of a map in the search, unless the model has fewer.
 FEWEST_COLUMNS = 128
 
 
 def searches(model: Any) -> bool:
-    """Return whether the kernel of a model depends on its targets."""
-    return model.features is None and (is_auto(model.kernel) or model.lengthscales is not None)
-
-
-def is_auto(kernel: Any) -> bool:
-    """Return whether a kernel is to be found."""
-    return isinstance(kernel, str) and kernel == "auto"
+    """Return whether a model learns its kernel from the targets."""
+    return model.features is None and (finds_kernel(model) or model.lengthscales is not None)
 
 
 def choose(
@@ -54,7 +49,7 @@ def choose(
     fit : callable
         Fits a map to rows.
     solver : Solver or None
-        Validates the best kernels on all rows; None takes the best one of the sample.
+        Validates the best kernels on all rows. With None, the best kernel on a sample is used.
     """
     clock = Clock(model.time_limit, verbose=bool(model.verbose))
     targets, opening = model.targets(), rows.opening()
@@ -65,8 +60,8 @@ def choose(
     final = Final(model, rows, fit, solver, penalty, targets, sample)
     if sample.size < 2:
         return final.of_default(search)
-    # The matrices are small: threads of BLAS would wait for each other longer than they save, above
-    # all if other processes are busy.
+    # The matrices are small. Several BLAS threads would spend more time waiting for each other than
+    # they save, especially on a busy machine.
     with threadpool_limits(1, user_api="blas"):
         entries = search.run()
     if solver is None or rows.is_stream or not solver.adds_rows:
@@ -77,15 +72,15 @@ def choose(
 def _search(model: Any, sample: LearningSample, penalty: Penalty, clock: Clock) -> Search:
     """Return the search for a model's parameters ``kernel`` and ``lengthscales``."""
     families: dict[str, Any] = dict(FAMILIES)
-    if not is_auto(model.kernel):
-        kernel = as_kernel(model.kernel)
+    if not finds_kernel(model):
+        kernel = given_kernel(model)
         check_learnable(kernel)
         families = {type(kernel).__name__: clone(kernel)}
-    # All kernels race by leave-one-out errors; the model's own criterion serves the last ones.
+    # Leave-one-out errors compare all kernels. The model's own criterion applies to the finalists.
     racing = penalty if penalty.alpha is not None else replace(penalty, criterion="loo")
 
     def heat(n_rows: int, n_columns: int) -> Race:
-        # Few rows have no use for more columns than that.
+        # More columns than rows do not improve the comparison.
         most = max(FEWEST_COLUMNS, min(n_rows, sample.size))
         n_components = check.check_count(model.n_components, "n_components")
         n_columns = min(n_columns, n_components, most)
@@ -101,4 +96,4 @@ def _search(model: Any, sample: LearningSample, penalty: Penalty, clock: Clock) 
         )
 
     kind = "full" if model.lengthscales is None else model.lengthscales
-    return Search(heat, families, kind, others=is_auto(model.kernel))
+    return Search(heat, families, kind, others=finds_kernel(model))

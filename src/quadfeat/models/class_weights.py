@@ -1,4 +1,4 @@
-"""Class weights, which multiply the weights of rows."""
+"""Class weights, which multiply the sample weights."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from quadfeat.solvers.targets import ClassAmounts
 
 @dataclass(frozen=True)
 class ClassWeights:
-    """Multiplies the weights of rows by the weights of their classes.
+    """Multiply sample weights by class weights.
 
     Parameters
     ----------
     weights : dict
-        Weights of labels; a class that is missing has weight 1.
+        Weight of each label. A missing label has weight 1.
     """
 
     weights: dict[Any, float]
@@ -35,8 +35,8 @@ class ClassWeights:
         value = self.weights.get(label, 1.0)
         if not check.is_number(value) or not 0 <= value < np.inf:
             raise ValueError(
-                f"class_weight={self.weights!r} is not valid: the weight of {label!r} has to "
-                "be a number >= 0."
+                f"class_weight={self.weights!r} is not valid: the weight of {label!r} must be a "
+                "number >= 0."
             )
         return float(value)
 
@@ -45,8 +45,8 @@ def balanced(rows: Rows) -> dict[Any, float]:
     """Return the class weights that give all classes the same total weight."""
     if rows.is_stream:
         raise ValueError(
-            "class_weight='balanced' needs the classes of all rows at once, and X is an "
-            "iterable: give a dict of weights."
+            "class_weight='balanced' needs the classes of all rows at once, but X is an iterable "
+            "of blocks. Pass a dict of weights."
         )
     found: ClassAmounts = rows.each(ClassAmounts.of, ClassAmounts.merged)
     amounts = found.amounts
@@ -62,17 +62,17 @@ def check_class_weight(weights: Any) -> None:
     known = weights is None or isinstance(weights, dict)
     if not known and not (isinstance(weights, str) and weights == "balanced"):
         raise ValueError(
-            f"class_weight={weights!r} is not valid: give a dict of weights, 'balanced' or None."
+            f"class_weight={weights!r} is not valid: pass a dict of weights, 'balanced' or None."
         )
 
 
 def check_keys(weights: Any, classes: list[Any]) -> None:
-    """Reject keys that are no classes, if a class has no weight."""
+    """Reject keys that are not classes, unless all classes have a weight."""
     if not isinstance(weights, dict):
         return
     unknown = [label for label in weights if label not in classes]
     if unknown and not all(label in weights for label in classes):
         raise ValueError(
-            f"class_weight={weights!r} has weights for {unknown!r}, which are no classes "
-            f"of y: give weights for {check.one_line(classes)}."
+            f"class_weight={weights!r} has keys that are not in y: {unknown!r}. Pass weights for "
+            f"{check.one_line(classes)}."
         )

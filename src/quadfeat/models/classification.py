@@ -21,7 +21,9 @@ from quadfeat.kernels import Kernel
 from quadfeat.models import parameters
 from quadfeat.models.base import QuadratureModel, can_add_rows
 from quadfeat.models.class_weights import ClassWeights, balanced, check_class_weight, check_keys
+from quadfeat.models.keywords import explain_keywords
 from quadfeat.models.lazy import lazily
+from quadfeat.models.scores import BlockScoreMixin
 from quadfeat.rules import Rule
 from quadfeat.solvers.base import Solution
 from quadfeat.solvers.calibration import Calibration
@@ -33,7 +35,7 @@ __all__ = ["QuadratureRidgeClassifier"]
 
 
 def can_predict_proba(model: Any) -> bool:
-    """Return True if a classifier has ``predict_proba``; otherwise raise the reason."""
+    """Return True if a classifier has probabilities; otherwise raise an error with the reason."""
     solution = getattr(model, "_solution", None)
     if solution is None:
         solver = parameters.known_solver(model)
@@ -42,31 +44,30 @@ def can_predict_proba(model: Any) -> bool:
         possible, name = solution.has_probabilities, solution.solver_name
     if not possible:
         raise AttributeError(
-            f"probabilities need the matrix of products, which solver={name!r} does not have: use "
-            "solver='normal'."
+            f"predict_proba needs the Gram matrix of the features, which solver={name!r} does not "
+            "compute. Use solver='normal'."
         )
     return True
 
 
 @register(model=True)
-class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
-    r"""Classification by kernel ridge regression on the classes, in time linear in the rows.
+class QuadratureRidgeClassifier(BlockScoreMixin, ClassifierMixin, QuadratureModel):
+    r"""Classification by kernel ridge regression, in time linear in the number of rows.
 
-    Each class has a target that is 1 for its rows and -1 for the others; two classes share one. The
-    class with the largest prediction wins.
+    The model fits a ridge regression to a target for each class: 1 for rows of the class and -1
+    for other rows. Two classes share one target. It predicts the class with the largest value.
 
     Parameters
     ----------
     n_components, rule, random_state, n_jobs
         As in :class:`QuadratureFeatures`.
-    kernel, features, alpha, alphas, lengthscales, fit_intercept, solver, tol, max_iter
+    kernel, gamma, features, alpha, alphas, lengthscales, fit_intercept, solver, tol, max_iter
         As in :class:`QuadratureRidge`.
     gram_dtype, time_limit, verbose, checkpoint
         As in :class:`QuadratureRidge`.
     class_weight : dict, "balanced" or None, default=None
-        Class weights, which multiply the weights of rows: the result is the same as with the
-        products as ``sample_weight``. ``"balanced"`` gives all classes the same total weight, and
-        needs all rows at once, or a Dask collection.
+        Weights of the classes, which multiply the sample weights. ``"balanced"`` gives all classes
+        the same total weight. It needs all rows at once, in memory or in a Dask collection.
 
     Attributes
     ----------
@@ -89,7 +90,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     Notes
     -----
     A fitted classifier keeps up to 2048 training rows, to calibrate probabilities on first use. Its
-    pickles and files contain them too.
+    pickles and files contain these rows.
 
     Examples
     --------
@@ -103,10 +104,12 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     0.97
     """
 
+    @explain_keywords
     def __init__(
         self,
         kernel: Kernel | str = "auto",
         *,
+        gamma: Any = None,
         n_components: int = 1024,
         rule: Rule | str = "auto",
         features: Any = None,
@@ -127,6 +130,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     ) -> None:
         super().__init__(
             kernel,
+            gamma=gamma,
             n_components=n_components,
             rule=rule,
             features=features,
@@ -149,32 +153,32 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     saved_attributes: tuple[str, ...] = (*QuadratureModel.saved_attributes, "classes_")
 
     def n_outputs(self, solved: int) -> int:
-        """Return the number of outputs to expect if the solution has ``solved`` of them."""
+        """Return the expected number of outputs, given that the solution has ``solved``."""
         check_classes(self.classes_, "classes_")
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def checked_targets(self, y: Any) -> Any:
-        """Return the validated labels."""
+        """Validate and return the labels."""
         check_classification_targets(y)
         return column_or_1d(y, warn=True)
 
     def targets(self) -> Labels:
-        """Return the coding of labels as columns."""
+        """Return the encoding of labels as columns."""
         return Labels(self.classes_ if getattr(self, "_declared", False) else None)
 
     def declare(self, classes: Any) -> None:
-        """Store the classes of all rows, if the user has listed them."""
+        """Store the classes of all rows, if the user has passed them."""
         if classes is not None:
             self._declared = True
             self.classes_ = classes
 
     def check_parameters(self) -> None:
-        """Raise an error if a parameter is not valid, before any work."""
+        """Raise an error if a parameter is not valid, before any computation."""
         super().check_parameters()
         check_class_weight(self.class_weight)
 
     def weighted(self, rows: Rows) -> Rows:
-        """Return rows with their weights multiplied by class weights."""
+        """Return the rows with their weights multiplied by the class weights."""
         if self.class_weight is None:
             return rows
         weights = self.class_weight
@@ -183,81 +187,81 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         return rows.changed(ClassWeights(weights))
 
     def describe(self, solution: Solution) -> None:
-        """Set the classes."""
+        """Set the attribute ``classes_``."""
         if solution.classes is None:
             raise ValueError(
-                f"solver={solution.solver_name!r} has returned a solution without classes, which a "
-                "classifier needs: set its attribute classes."
+                f"solver={solution.solver_name!r} returned a solution without classes. Set its "
+                "attribute classes."
             )
         self.classes_ = solution.classes
 
     def check_fit(self) -> None:
-        """Raise an error if there is one class only, or class weights do not fit the classes."""
+        """Raise an error if there is only one class, or if class weights do not match."""
         self._check_classes()
         check_keys(self.class_weight, self.classes_.tolist())
 
     def _check_classes(self) -> None:
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has one class only, {self.classes_[0]!r}: give rows of at least two classes."
+                f"y has only one class, {self.classes_[0]!r}. Pass rows of at least two classes."
             )
 
     @available_if(can_add_rows)
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> QuadratureRidgeClassifier:
-        """Add rows to those of earlier calls.
+        """Add rows to the rows of earlier calls.
 
-        The result equals that of one :meth:`fit` to all rows, up to rounding, for any batches in
-        any order, if the map is given fitted (``features``) or does not depend on the data.
-        Otherwise the first batch determines the kernel's scale and the rule.
+        If ``features`` is fitted, or the map does not depend on the data, the result is the same
+        as that of one :meth:`fit` to all rows, up to rounding, regardless of batches and their
+        order. Otherwise the first batch determines the kernel and the rule.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
-            All classes, in the first call. Without them, any batch may have new classes.
+            All classes, in the first call. By default, any batch may contain new classes.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         QuadratureRidgeClassifier
-            The model. Its coefficients are computed on first use.
+            This model. Its coefficients are computed on first use.
         """
         declared = None
         if classes is not None:
             declared = np.unique(to_numpy(classes, "classes"))
             if hasattr(self, "features_") and not np.array_equal(declared, self.classes_):
                 raise ValueError(
-                    f"classes={check.one_line(classes)} are not those of earlier batches, "
-                    f"{check.one_line(self.classes_)}: give the same ones, or None."
+                    f"classes={check.one_line(classes)} differs from the classes of earlier "
+                    f"batches, {check.one_line(self.classes_)}. Pass the same classes, or None."
                 )
         return self._add(X, y, sample_weight, declared)
 
     def _check_mergeable(self, other: Any) -> None:
         if hasattr(other, "_balanced"):
             raise ValueError(
-                "class_weight='balanced' needs the classes of all rows at once, and the other "
-                "model has weighted its own: give a dict of weights."
+                "class_weight='balanced' needs the classes of all rows at once, but the other "
+                "model has balanced only its own rows. Fit both with a dict of weights."
             )
         ours, theirs = (
             getattr(model, "_fitted_with", {}).get("class_weight") for model in (self, other)
         )
         if ours != theirs and None not in (ours, theirs):
             raise ValueError(
-                f"class_weight was {ours} for the rows of this model, and {theirs} for those "
-                "of the other: fit both with the same weights of classes."
+                f"class_weight is {ours} for this model, but {theirs} for the other model. Fit "
+                "both with the same class weights."
             )
         self.targets().check_declared(joint_classes(self.classes_, other.classes_))
         super()._check_mergeable(other)
 
     def reason_against_adding(self) -> str | None:
-        """Return why these parameters do not allow adding rows; None if they do."""
+        """Return the reason why rows cannot be added; None if they can."""
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             return (
-                "class_weight='balanced' needs the classes of all rows at once: give a dict of "
-                "weights."
+                "class_weight='balanced' needs the classes of all rows at once, so rows cannot be "
+                "added. Pass a dict of weights."
             )
         return super().reason_against_adding()
 
@@ -271,14 +275,14 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     @property
     @on_snapshot
     def intercept_(self) -> Float64Array:
-        """The constants."""
+        """The intercepts."""
         intercept: Float64Array = self._solved().intercept
         return intercept
 
     @follows_input
     @on_snapshot
     def decision_function(self, X: Any) -> Array:
-        """Return the predicted targets of the classes.
+        """Compute the predicted target of each class.
 
         Parameters
         ----------
@@ -287,7 +291,8 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes, positive for the second one. A lazy Dask array for Dask collections.
+            For two classes, positive values mean the second class. A lazy Dask array if ``X`` is
+            a Dask collection.
         """
         if is_dask(X):
             return self._lazily("decision_function", X)
@@ -299,10 +304,10 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     @follows_input
     @on_snapshot
     def predict(self, X: Any) -> Array:
-        """Return the class with the largest decision for each row.
+        """Predict the class with the largest decision value.
 
-        This can differ from the most likely class by :meth:`predict_proba`, if the frequencies of
-        classes are part of the probabilities.
+        This can differ from the class with the largest probability, because
+        :meth:`predict_proba` may take class frequencies into account.
 
         Parameters
         ----------
@@ -322,17 +327,18 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     @follows_input
     @on_snapshot
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class.
+        """Compute the probability of each class.
 
-        Decisions are divided by a temperature and turned into probabilities by the softmax (for two
-        classes the logistic function of twice the decision). The temperature maximizes the
-        likelihood of the classes of up to 2048 training rows under their leave-one-out decisions,
-        which are exact and need no second fit. If the frequencies of the classes improve the
-        likelihood by more than chance, a share of their logarithms is added before the softmax. So
-        probabilities are never worse than these frequencies, even if decisions tell nothing.
+        Decision values are divided by a temperature, and the softmax converts them to
+        probabilities. For two classes, this is the logistic function of twice the scaled decision
+        value. The temperature maximizes the likelihood of up to 2048 training rows, given their
+        exact leave-one-out decision values, and needs no second fit. If class frequencies improve
+        the likelihood by more than chance, a share of their logarithms is added before the
+        softmax. Probabilities are therefore not worse than class frequencies, even if the decision
+        values are uninformative.
 
-        :meth:`predict` returns the class with the largest decision. That is the most likely one
-        unless such a share is added, which favors frequent classes.
+        :meth:`predict` returns the class with the largest decision value. It is also the most
+        likely class, unless class frequencies are added, which favors frequent classes.
 
         Parameters
         ----------
@@ -348,7 +354,7 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
         return self._calibration().probabilities(decisions.reshape(len(decisions), -1))
 
     def _lazily(self, method: str, X: Any) -> Any:
-        """Return the results of a method for a Dask collection as a lazy Dask array."""
+        """Return the result of a method for a Dask collection as a lazy Dask array."""
         check_is_fitted(self)
         self._check_classes()
         n_classes = len(self.classes_)
@@ -361,11 +367,11 @@ class QuadratureRidgeClassifier(ClassifierMixin, QuadratureModel):
     @property
     @on_snapshot
     def temperature_(self) -> float:
-        """The number that divides decisions before the softmax."""
+        """The number that divides decision values before the softmax."""
         return self._calibration().temperature
 
     def _calibration(self) -> Calibration:
-        """Return the map from decisions to probabilities, which is computed on first use."""
+        """Return the calibration of probabilities. It is computed on first use."""
         check_is_fitted(self)
         solution = self._solution
         if getattr(solution, "calibration", None) is None:

@@ -1,4 +1,4 @@
-"""The scikit-learn transformer that fits and holds a feature map."""
+"""The scikit-learn transformer that fits a feature map and applies it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from quadfeat._utils.random import generator
 from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.rows import ArrayRows, Rows
 from quadfeat.io import register
-from quadfeat.kernels import Kernel, as_kernel
+from quadfeat.kernels import Kernel
 from quadfeat.maps.survey import View, view_of
 from quadfeat.models import saved_features
 from quadfeat.models.fitted_features import FittedFeatures
+from quadfeat.models.given_kernel import given_kernel
+from quadfeat.models.keywords import explain_keywords
 from quadfeat.models.raw_columns import warn_of_raw_columns
 from quadfeat.rules import Rule
 
@@ -27,12 +29,12 @@ __all__ = ["QuadratureFeatures"]
 
 @register(model=True)
 class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FittedFeatures):
-    r"""Explicit features whose inner products approximate a kernel.
+    r"""Map rows to features whose inner products approximate a kernel.
 
-    ``transform(X) @ transform(Y).T`` is close to ``kernel(X, Y)``, so that a linear model on the
-    features is a kernel machine. The nodes of the features come from a quadrature rule for the
-    kernel's integral: by default the one that is best on a sample of the data, such as the
-    spherical-radial rules of Munkhoeva et al., turned by butterfly matrices.
+    ``transform(X) @ transform(Y).T`` is close to ``kernel(X, Y)``, so a linear model on the
+    features is a kernel machine. A quadrature rule for the kernel's integral draws the nodes of
+    the features. By default, :meth:`fit` selects the most accurate rule on a sample of the data,
+    such as a spherical-radial rule of Munkhoeva et al., rotated by butterfly matrices.
 
     Parameters
     ----------
@@ -40,29 +42,32 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         The kernel to approximate: an object from :mod:`quadfeat.kernels`, or the name of one with
         default parameters: ``"gaussian"`` (or ``"rbf"``), ``"laplacian"``, ``"matern12"``,
         ``"matern32"``, ``"matern52"``, ``"rational-quadratic"``, ``"arccos0"``, ``"arccos1"``,
-        ``"arccos2"``.
+        ``"arccos2"``. ``set_params(kernel__gamma=0.1)`` also works with a name.
+    gamma : float, {"scale", "auto"} or array of shape (n_features,), default=None
+        Shorthand for ``kernel=Gaussian(gamma)``, as in ``RBFSampler``. It also sets the ``gamma``
+        of ``kernel="laplacian"``. None leaves the kernel as it is.
     n_components : int or "auto", default=1024
-        Exact number of columns of the result. ``"auto"`` means the fewest whose error is below
-        ``tol``. The Gaussian kernel with ``rule="sr33"`` is most accurate with complete blocks:
-        ``2 n (d + 1) + 1`` columns for some ``n``.
+        Number of output columns. ``"auto"`` uses the fewest columns whose error is below ``tol``.
+        The Gaussian kernel with ``rule="sr33"`` is most accurate with complete blocks:
+        ``2 n (d + 1) + 1`` columns for an integer ``n``.
     tol : float, default=None
-        For ``n_components="auto"``: the largest error, relative to the kernel matrix in the
-        Frobenius norm. The drawn map meets it on the data with 95 % confidence.
+        For ``n_components="auto"``: the largest error relative to the kernel matrix, in the
+        Frobenius norm. The map meets it on the data with 95 % confidence.
     rule : Rule or str, default="auto"
-        The rule that draws the nodes. ``"auto"`` means the rule with the smallest error on a sample
-        of the data in :meth:`fit`. Or give an object from :mod:`quadfeat.rules`, or a name from
-        the literature: ``"sr33"``, ``"rff"``, ``"orf"``, ``"rom"``, ``"sorf"``, ``"halton"``,
+        The rule that draws the nodes. ``"auto"`` selects the rule with the smallest error on a
+        sample of the data. Otherwise an object from :mod:`quadfeat.rules`, or a name from the
+        literature: ``"sr33"``, ``"rff"``, ``"orf"``, ``"rom"``, ``"sorf"``, ``"halton"``,
         ``"sobol"``, ``"gauss-hermite"``, ``"fastfood"``.
     reweight : bool, default=False
         Fit the weights of the nodes to the kernel on a sample of the data, by non-negative least
-        squares, and keep them if they are better on other rows. Helps if there are few columns and
-        the data lies in few dimensions. At most 2048 nodes.
+        squares. The fitted weights are kept only if they are better on other rows. This helps with
+        few columns and data of low intrinsic dimension. At most 2048 nodes.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
-        The same int gives the same nodes, given the same versions of NumPy and SciPy.
+        The seed. The same int gives the same nodes with the same versions of NumPy and SciPy.
     n_jobs : int or None, default=None
-        Number of threads in :meth:`transform`, as in scikit-learn: ``None`` means 1 and ``-1``
-        means all. It does not apply to BLAS, which multiplies by large dense matrices of nodes, or
-        to user-defined functions. It does not change the result.
+        Number of threads in :meth:`transform`: ``None`` means 1 and ``-1`` means all processors.
+        BLAS, which multiplies large dense matrices of nodes, and user-defined functions ignore it.
+        It does not change the result.
 
     Attributes
     ----------
@@ -70,47 +75,46 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         The kernel with numbers in place of ``"scale"`` and ``"auto"``; ``kernel_(X, Y)`` is the
         exact Gram matrix.
     rule_ : Rule
-        The rule that was used. As ``rule`` with the same seed it may draw other nodes, since
-        choosing it used random numbers too.
+        The rule that was used. Passed as ``rule`` with the same seed, it may draw other nodes,
+        because selecting a rule also consumes random numbers.
     candidates_ : tuple of Candidate
-        The rules that ``rule="auto"`` considered, from best to worst: tuples of the rule, its
-        expected relative error, the standard error of that, and the method of estimation. If
-        ``rule`` was given, only that rule, or nothing. ``pandas.DataFrame(features.candidates_)``
-        shows them as a table.
+        The rules that ``rule="auto"`` compared, from best to worst: tuples of the rule, its
+        expected relative error, the standard error of this estimate, and the estimation method. If
+        ``rule`` was given, at most that rule. ``pandas.DataFrame(features.candidates_)`` shows
+        them as a table.
     why_ : str
         The reason for this rule and number of columns, in a sentence or two.
     approximation_error_ : KernelError
         The relative error of this map on the data in :meth:`fit`, estimated from a sample of pairs
         of rows; see :meth:`kernel_error`.
     n_components_ : int
-        Number of columns.
+        Number of output columns.
     n_components_bound_ : int or None
         With ``n_components="auto"``: the number of columns that the paper's bound requires. None
         for kernels that the bound does not cover, and if ``n_components`` is a number.
     nodes_ : Nodes
         The drawn nodes. Immutable.
     map_ : KernelMap
-        The map itself: kernel and nodes, and products with the features of rows. Immutable.
+        The map: the kernel, the nodes, and products with the features of rows. Immutable.
     n_features_in_ : int
         Number of columns seen in :meth:`fit`.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns seen in :meth:`fit`, if they had any.
+        Names of the columns seen in :meth:`fit`, if they are all strings.
 
     See Also
     --------
-    transform_into : The same as ``transform``, into an existing array.
-    sklearn.kernel_approximation.RBFSampler : ``rule="rff"`` with the Gaussian kernel only.
+    transform_into : Write the features into an existing array.
+    sklearn.kernel_approximation.RBFSampler : Random features of the Gaussian kernel.
 
     Notes
     -----
-    Columns are ordered by node: the cosine and the sine of a node for stationary kernels, the node
-    and its reflection for arc-cosine kernels. A remaining column is a single cosine with a random
-    phase, or a node without its reflection. The column of the origin, if the rule has one, is the
-    last.
+    Columns are ordered by node. A node has a cosine and a sine for stationary kernels, and the node
+    and its reflection for arc-cosine kernels. If one column remains, it is a cosine with a random
+    phase, or a node without its reflection. If the rule has a column for the origin, it comes last.
 
-    A kernel with one scale for all columns compares them in the units that they have. :meth:`fit`
-    warns if one column dominates the squared distances of rows, as raw columns often do: scale the
-    columns, or give the kernel a scale for each.
+    A kernel with one scale for all columns depends on their units. :meth:`fit` warns if one column
+    dominates the squared distances between rows, as often happens with raw data. Standardize the
+    columns, or pass a kernel with a scale for each column.
 
     References
     ----------
@@ -131,10 +135,12 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     0.99
     """
 
+    @explain_keywords
     def __init__(
         self,
         kernel: Kernel | str = "gaussian",
         *,
+        gamma: Any = None,
         n_components: int | str = 1024,
         tol: float | None = None,
         rule: Rule | str = "auto",
@@ -143,6 +149,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
+        self.gamma = gamma
         self.n_components = n_components
         self.tol = tol
         self.rule = rule
@@ -152,19 +159,19 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
 
     @follows_input
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> QuadratureFeatures:
-        """Resolve the kernel on the data, choose the rule and draw the nodes.
+        """Compute the scale of the kernel, select the rule and draw the nodes.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data for the scale of a kernel with ``"scale"``. ``rule="auto"`` and
-            ``approximation_error_`` use a sample, which is gathered from Dask collections.
+            A kernel with ``"scale"`` uses the variance of all rows. ``rule="auto"`` and
+            ``approximation_error_`` use a sample of rows, which is gathered from Dask collections.
         y : ignored
-            For pipelines.
+            Present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, in the variance of a kernel with ``"scale"`` and in the errors by
-            which ``rule="auto"`` chooses. Rows of weight 0 are ignored; all others count equally
-            in ``reweight``, ``tol`` and ``approximation_error_``.
+            Weights of the rows for the scale of the kernel and for the errors that ``rule="auto"``
+            compares. Rows of weight 0 are ignored. All other rows count equally for ``reweight``,
+            ``tol`` and ``approximation_error_``.
 
         Returns
         -------
@@ -173,10 +180,10 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         """
         with changing(self):
             columns, rows = self._rows(X, sample_weight)
-            return self.fit_to(columns, view_of(rows, as_kernel(self.kernel).projection))
+            return self.fit_to(columns, view_of(rows, given_kernel(self).projection))
 
     def _rows(self, X: Any, sample_weight: Any) -> tuple[Any, Rows]:
-        """Return a table with the columns of ``X``, and the source of rows."""
+        """Return an object with the columns of ``X``, and the source of the rows."""
         if is_dask(X):
             from quadfeat.data.dask import DaskRows
 
@@ -190,17 +197,18 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         Parameters
         ----------
         columns : array or data frame
-            Has the columns of the rows.
+            An object with the columns of the rows. Its rows are not used.
         view : View
+            The rows.
         names : array of str, default=None
-            Names of the columns for messages, if ``columns`` has none.
+            Column names for warnings, if ``columns`` has none.
         """
-        from quadfeat.auto.drawing import Drawing  # imported only for fits
+        from quadfeat.auto.drawing import Drawing  # not needed before a fit
 
         check.check_flag(self.reweight, "reweight")
-        kernel = as_kernel(self.kernel)
+        kernel = given_kernel(self)
         deviation = view.deviation if kernel.depends_on_deviation() else 1.0
-        # A failed fit does not change this object.
+        # Work on a copy, so that a failed fit leaves this object unchanged.
         draft = copy.copy(self)
         draft.__dict__ = {k: v for k, v in vars(self).items() if not k.endswith("_")}
         validate_data(draft, columns, skip_check_array=True)
@@ -213,8 +221,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         else:
             if self.tol is not None:
                 raise ValueError(
-                    f"tol={self.tol!r} has nothing to act on, since n_components="
-                    f"{self.n_components!r} is given: use n_components='auto', or tol=None."
+                    f"tol={self.tol!r} has no effect, because n_components="
+                    f"{self.n_components!r} is fixed. Use n_components='auto' or tol=None."
                 )
             n_components = check.check_count(self.n_components, "n_components")
             drawn = drawing.with_columns(n_components)
@@ -226,19 +234,19 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         return self
 
     def _tolerance(self) -> float:
-        """Return the tolerance of ``n_components="auto"``."""
+        """Return the tolerance for ``n_components="auto"``."""
         check.check_choice(self.n_components, "n_components", ("auto",))
         if self.tol is None:
             raise ValueError(
-                "n_components='auto' needs to know how small an error is small enough: give tol, "
-                "such as tol=0.05, or n_components as a number."
+                "n_components='auto' needs a tolerance. Set tol, such as tol=0.05, or set "
+                "n_components to an integer."
             )
         return check.check_positive(self.tol, "tol")
 
     @follows_input
     @on_snapshot
     def transform(self, X: Any) -> Any:
-        """Return the features.
+        """Compute the features of rows.
 
         Parameters
         ----------
@@ -247,8 +255,9 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            float32 for float32 input, otherwise float64. A lazy Dask array for Dask collections;
-            with scikit-learn's ``array_api_dispatch``, an array of the same library as ``X``.
+            float32 for float32 input, otherwise float64. A lazy Dask array if ``X`` is a Dask
+            collection. With scikit-learn's ``array_api_dispatch``, an array of the library of
+            ``X``.
         """
         if is_dask(X):
             from quadfeat.data.dask import columns_of, map_blocks
@@ -267,7 +276,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    # Pickles and files.
+    # Attributes in pickles and files.
 
     needed_attributes = ("map_", "n_features_in_")
     saved_attributes = (
@@ -282,20 +291,20 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     )
 
     def check_consistency(self) -> None:
-        """Raise an error if the fitted attributes do not fit together."""
+        """Raise an error if the fitted attributes are inconsistent."""
         if "map_" in vars(self):
             saved_features.check(self)
 
     @staticmethod
     def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
-        """Put the kernel and nodes of older formats into a map."""
+        """Convert the attributes of an older format."""
         return saved_features.migrated(attributes, found_format)
 
 
 def read_rows(
     X: Any, y: Any, sample_weight: Any, *, part: bool = False, estimator: Any = None
 ) -> Block:
-    """Return a block of validated rows without targets."""
+    """Validate rows without targets, and return them as a block."""
     X = check.check_matrix(
         X, "X", estimator=QuadratureFeatures() if estimator is None else estimator
     )

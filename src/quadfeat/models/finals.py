@@ -1,4 +1,4 @@
-"""The decision between kernels: by the race or by all rows, and never worse than the default."""
+"""Decide between the best kernels of the search and the default kernel, on all rows if possible."""
 
 from __future__ import annotations
 
@@ -29,32 +29,34 @@ from quadfeat.solvers.base import Penalty, Problem, Solution, Solver
 from quadfeat.solvers.targets import Targets
 from quadfeat.solvers.validation import Validation, validated
 
-# The best kernels of the search are validated on all rows, and so is the default kernel. It is left
-# out there if its loss on the sample is larger by this factor and by this many standard errors of
-# the difference.
+# The best kernels of the search and the default kernel are validated on all rows. The default is
+# skipped if its loss on the sample exceeds the best one by this factor and by this many standard
+# errors of the difference.
 CLEARLY_WORSE = 1.15
 CLEAR_ERRORS = 4.0
 
-# If the race has seen all rows, a kernel has to beat the default by this many standard errors of
-# the difference. Half as many suffice for a loss that is smaller by this factor. Of 90 samples of
-# 150 to 1200 rows of real tables, three then had a score more than .005 below that of the untouched
-# default on test rows, all with 150 rows (benchmarks/guard.py --seeds 3).
+# If the race has used all rows, a kernel has to beat the default by this many standard errors of
+# the difference. Half as many suffice if the loss is smaller by this factor. This was measured on
+# 90 samples of 150 to 1200 rows from real tables: three of them, all with 150 rows, scored more
+# than .005 below the default kernel on test rows (benchmarks/guard.py --seeds 3).
 LEAST_ERRORS = 2.0
 CLEAR_GAIN = 0.97
 
-# A kernel whose accuracy is lower by more than this needs CLEAR_ERRORS.
+# A kernel with a smaller log loss, but an accuracy that is lower by more than this, has to beat the
+# default by CLEAR_ERRORS standard errors.
 MOST_LOST = 0.003
 
-# The second finalist comes from another family if the loss of one is within this factor of the
-# best.
+# The second finalist comes from another family if that family's loss is within this factor of the
+# best loss.
 CLOSE = 1.1
 
-# With more columns than the maps of the search had, narrower kernels may be better. The scale is
-# multiplied by this factor as long as the loss falls, at most this many times.
+# With more columns than in the search, a narrower kernel may be better. The kernel is narrowed by
+# this factor as long as the loss decreases, at most this many times.
 NARROWER_FROM = 1024
 NARROWER = (1.4, 3)
 
-# A penalty of this many times the weight of the rows leaves nothing but the mean of the targets.
+# With a penalty of this many times the total weight of the rows, a model predicts the mean of the
+# targets.
 OVERWHELMING = 1e6
 
 
@@ -69,7 +71,7 @@ class Chosen:
     solution : Solution or None
         The solution for all rows, if the map was validated on them.
     is_constant : bool
-        Whether the solution is the mean of the targets, since nothing predicts them better.
+        Whether the model predicts the mean of the targets, because no kernel is better.
     """
 
     features: Any
@@ -80,7 +82,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Validated:
-    """A kernel that was validated on all rows, and its map."""
+    """A kernel that was validated on all rows, with its map."""
 
     proposal: Proposal
     candidate: KernelCandidate
@@ -88,10 +90,10 @@ class Validated:
     validation: Validation
 
     def judged_by(self, entry: Entry) -> Validated:
-        """Return a copy with the loss in the race, unless that of all rows is clearly larger.
+        """Return a copy with the loss of the race, unless the loss on all rows is clearly larger.
 
-        The loss of all rows is too small, because it includes the rows that the kernel was learned
-        from. It is larger if the map has so few columns that another draw of them is much worse.
+        The loss on all rows is too optimistic, because the kernel was learned from some of them.
+        It can still be larger: with few columns, another draw of the map may be much worse.
         """
         judged = entry.candidate
         if judged.loss + LEAST_ERRORS * judged.standard_error < self.candidate.loss:
@@ -104,7 +106,7 @@ class Validated:
 
 @dataclass(frozen=True)
 class Final:
-    """Fits the maps of the best kernels, and validates them on all rows."""
+    """Fit the maps of the best kernels, and validate them on all rows."""
 
     model: Any
     rows: Rows
@@ -115,15 +117,15 @@ class Final:
     sample: LearningSample
 
     def of_default(self, search: Search) -> Chosen:
-        """Return the default kernel, without a race."""
+        """Return the default kernel without a comparison."""
         proposal = search.default_proposal()
         features = self._fitted(proposal.columns.kernel(proposal.kernel))
         self._advance(features)
-        why = f"{proposal.name} is used: {self.sample.size} row is too few to choose a kernel."
+        why = f"{proposal.name} is used, because {self.sample.size} row cannot select a kernel."
         return Chosen(features, Choice(why))
 
     def of_sample(self, entries: list[Entry], search: Search) -> Chosen:
-        """Return the kernel that is best on the sample, or the default if none is clearly good."""
+        """Return the best kernel on the sample, or the default kernel if none is clearly good."""
         best = self._best_of_race(entries, search)
         is_clear = best.gain.is_clear(BEST_OF_MANY)
         if not is_clear:
@@ -150,7 +152,7 @@ class Final:
                 best = self._narrowed(best, search)
             is_clear = self._is_clear(best, finalists[0])
             if not is_clear and best.proposal.kind != "default":
-                best = None  # one Gram matrix at a time
+                best = None  # frees its Gram matrix first
                 best = self._better(None, search.default.proposal, search)
         except KeyboardInterrupt:
             search.note_interrupt()
@@ -161,7 +163,7 @@ class Final:
         return self._answer(best, entries, search, is_clear=is_clear)
 
     def _better(self, best: Validated | None, proposal: Proposal, search: Search) -> Validated:
-        """Validate a proposal on all rows; return the better one of both."""
+        """Validate a proposal on all rows; return it if it is better, and ``best`` otherwise."""
         search.clock.show(f"validating {proposal.name} on all rows")
         found = self._validated(proposal)
         if best is not None and best.candidate.loss <= found.candidate.loss:
@@ -171,13 +173,13 @@ class Final:
     def _narrows(self, best: Validated) -> bool:
         """Return whether narrower kernels may be better than those of the search.
 
-        If the race has seen all rows, all rows cannot judge them: the kernel was learned from them.
+        If the race has used all rows, no rows are left to validate a narrower kernel.
         """
         is_wide = self.model.n_components > NARROWER_FROM and not self._has_seen_all
         return is_wide and best.proposal.kind != "default"
 
     def _narrowed(self, best: Validated, search: Search) -> Validated:
-        """Return narrower versions of a kernel as long as they are better."""
+        """Narrow a kernel as long as this reduces the loss, and return the best version."""
         factor, most_steps = NARROWER
         for _ in range(most_steps):
             before = best
@@ -189,7 +191,7 @@ class Final:
         return best
 
     def _is_clear(self, best: Validated, winner: Entry) -> bool:
-        """Return whether a kernel beats a constant by more than chance."""
+        """Return whether a kernel predicts better than a constant by more than chance."""
         if self._has_seen_all:
             return winner.gain.is_clear(BEST_OF_MANY)
         return self._gain(best).is_clear(BEST_OF_MANY)
@@ -200,7 +202,7 @@ class Final:
 
     @property
     def _has_seen_all(self) -> bool:
-        """Whether the race has seen all rows: then its judgment is better than that of all rows."""
+        """Whether the race has used all rows. Its losses are then more reliable than later ones."""
         return self.sample.n_rows <= min(SECOND_HEAT[0], self.sample.sample.size)
 
     def _answer(
@@ -212,33 +214,33 @@ class Final:
         is_free = self.penalty.alpha is None and self.penalty.alphas is None
         is_regression = validation.calibration is None
         if not is_regression and self.sample.size < FEWEST_ROWS:
-            is_free = False  # so few rows say little about probabilities
+            is_free = False  # too few rows to assess probabilities
         least = ONE_ALONE if is_regression else ONE_ALONE_FOR_CLASSES
         is_constant = is_free and not is_clear and not self._gain(best).is_clear(least)
         if is_constant:
             constant = "mean" if is_regression else "frequencies"
-            search.notes.insert(0, f"The model predicts their {constant}.")
+            search.notes.insert(0, f"The model predicts the {constant} of the training rows.")
             solution = self._constant(features)
         candidates = (best.candidate, *(entry.candidate for entry in entries))
         why = _why(candidates, self.sample, search, is_clear=is_clear)
         return Chosen(features, Choice(why, candidates), solution, is_constant)
 
     def _constant(self, features: QuadratureFeatures) -> Solution:
-        """Return the solution that predicts the mean of the targets."""
+        """Return a solution that predicts the mean of the targets."""
         assert self.solver is not None
         fixed = Penalty.of(OVERWHELMING * max(1.0, self.sample.spread.weight), None)
         return self.solver.solve(self._problem(features, fixed), self.rows, Work.silent())
 
     def _finalists(self, entries: list[Entry], search: Search) -> list[Entry]:
-        """Return the best kernels, and the default unless it is clearly worse."""
+        """Return the best kernels, and the default kernel unless it is clearly worse."""
         best = self._best_of_race(entries, search)
         default = _default_beside(best, entries)
         if self._has_seen_all:
-            # The default may be better with the map that was asked for.
+            # With the number of columns of the model, the default may be better.
             return [best] if default is best else [best, default]
         same_heat = [one for one in entries if one.is_of_heat(best)]
         others = [one for one in same_heat if one.proposal.kind != "default" and one is not best]
-        # With more rows and columns, another family may be the best one.
+        # With more rows and columns, another family may be better.
         rivals = [one for one in others if one.proposal.family != best.proposal.family]
         rivals = [one for one in rivals if one.loss <= CLOSE * best.loss]
         chosen = [best, *(rivals or others)[:1]]
@@ -247,7 +249,7 @@ class Final:
         return chosen
 
     def _best_of_race(self, entries: list[Entry], search: Search) -> Entry:
-        """Return the best entry, or the default if that may be as good on a small table."""
+        """Return the best entry, or the default if the difference may be chance on few rows."""
         best = entries[0]
         default = _default_beside(best, entries)
         if default is best or not self._has_seen_all:
@@ -259,7 +261,7 @@ class Final:
         if gain.mean < least * gain.standard_error:
             search.note(
                 f"The default kernel is used: {best.candidate.name} has a smaller loss, "
-                f"{best.loss:.4g} instead of {default.loss:.4g}, but that may be chance."
+                f"{best.loss:.4g} instead of {default.loss:.4g}, but this may be chance."
             )
             return default
         if best.accuracy is not None and default.accuracy is not None:
@@ -286,24 +288,24 @@ class Final:
         return Validated(proposal, candidate, features, validation)
 
     def _problem(self, features: QuadratureFeatures, penalty: Penalty) -> Problem:
-        """Return the problem of the model with a fitted map."""
+        """Return the problem of the model for a fitted map."""
         map_: Any = own_map(features)
         return Problem(map_, self.targets, penalty, bool(self.model.fit_intercept))
 
     def _fitted(self, kernel: Any) -> QuadratureFeatures:
-        """Return the fitted map of a kernel, drawn from the model's seed."""
+        """Fit the map of a kernel, drawn from the model's seed."""
         model = self.model
         features = QuadratureFeatures(
             kernel,
             n_components=model.n_components,
             rule=model.rule,
-            random_state=copy.deepcopy(model.random_state),  # each map starts from the same state
+            random_state=copy.deepcopy(model.random_state),  # every map starts from this state
             n_jobs=model.n_jobs,
         )
         return self.fit(features, self.rows)
 
     def _advance(self, features: QuadratureFeatures) -> None:
-        """Let the user's generator continue after the draws of the chosen map."""
+        """Advance the user's random generator past the draws of the chosen map."""
         ours, theirs = self.model.random_state, features.random_state
         if isinstance(ours, np.random.Generator):
             ours.bit_generator.state = theirs.bit_generator.state
@@ -312,14 +314,14 @@ class Final:
 
 
 def _default_beside(best: Entry, entries: list[Entry]) -> Entry:
-    """Return the entry of the default kernel, of the same heat if there is one."""
+    """Return the entry of the default kernel, preferably from the same heat as the best."""
     defaults = [one for one in entries if one.proposal.kind == "default"]
     same = [one for one in defaults if one.is_of_heat(best)]
     return (same or defaults)[0]
 
 
 def _is_clearly_worse(default: Entry, best: Entry) -> bool:
-    """Return whether the default kernel is worse than another one beyond doubt."""
+    """Return whether the default kernel is clearly worse than the best."""
     if default.loss <= CLEARLY_WORSE * best.loss:
         return False
     if not default.is_of_heat(best):
@@ -339,8 +341,8 @@ def _why(
     best = candidates[0]
     is_regression = sample.classes is None
     text = (
-        f"{best.name} has {_score(best, is_regression)} when each of {best.n_rows} rows is left "
-        f"out, with {best.n_columns} columns and alpha={best.alpha:.3g}."
+        f"{best.name} has {_score(best, is_regression)} by leave-one-out on {best.n_rows} rows, "
+        f"with {best.n_columns} columns and alpha={best.alpha:.3g}."
     )
     default = next((one for one in candidates[1:] if one.name.startswith("default")), None)
     if default is not None and not best.name.startswith("default"):
@@ -352,8 +354,8 @@ def _why(
     if not is_clear:
         constant, what = ("mean", "targets") if is_regression else ("frequencies", "classes")
         text += (
-            f" None predicts rows left out better than the {constant} of the {what} by more than "
-            f"chance: the columns may be unrelated to the {what}."
+            f" No kernel predicts left-out rows better than the {constant} of the {what} by more "
+            f"than chance. The columns may be unrelated to the {what}."
         )
     return " ".join([text, *search.notes])
 

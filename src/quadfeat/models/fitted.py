@@ -1,4 +1,4 @@
-"""The attributes of fitted models: the map, the solution, and values derived from them."""
+"""The attributes of fitted models: the map, the solution, and values that depend on them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from quadfeat._utils import validation as check
 from quadfeat._utils.fitted import on_snapshot
 from quadfeat._utils.validation import Float64Array
-from quadfeat.io.pickles import VersionedState
 from quadfeat.kernels import Kernel
 from quadfeat.learning.candidates import Choice, KernelCandidate
 from quadfeat.maps.base import FeatureMap
+from quadfeat.models.estimator import KernelEstimator
 from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.ridge import AlphaPath
 from quadfeat.solvers.targets import Targets
 
 
 def own_map(features: Any) -> FeatureMap | None:
-    """Return the feature map ``map_`` of a fitted transformer, with its number of threads.
+    """Return the attribute ``map_`` of a fitted transformer, with its number of threads.
 
-    Return None if it has none, or its ``map_`` is something else.
+    Return None if the transformer has no ``map_``, or if it is not a feature map.
     """
     held: Any = getattr(features, "map_", None)
     if not hasattr(held, "normal_multiply"):
@@ -30,9 +30,10 @@ def own_map(features: Any) -> FeatureMap | None:
     return found
 
 
-class FittedModel(VersionedState):
-    """Base class with the attributes and decisions of a fitted model."""
+class FittedModel(KernelEstimator):
+    """Base class with the attributes and decision values of a fitted model."""
 
+    allows_auto_kernel = True
     features_: Any
     _solution: Any
     _transformer_map: FeatureMap
@@ -40,7 +41,7 @@ class FittedModel(VersionedState):
 
     @property
     def map_(self) -> FeatureMap:
-        """The map from rows to columns."""
+        """The map from rows to features."""
         own = own_map(self.features_)
         return self._transformer_map if own is None else own
 
@@ -66,7 +67,7 @@ class FittedModel(VersionedState):
 
     @property
     def metric_(self) -> Float64Array:
-        """The matrix by which the kernel measures distances of rows, shape (d, d)."""
+        """The matrix M of the squared distance (x - y)' M (x - y) in the kernel."""
         found = self._kernel_map("metric_")
         return found.kernel.metric_for(found.n_features_in)
 
@@ -74,8 +75,8 @@ class FittedModel(VersionedState):
         check_is_fitted(self)
         if not hasattr(self.map_, "kernel"):
             raise AttributeError(
-                f"{what} is the kernel's, and {check.one_line(self.features_)} has none: use "
-                "QuadratureFeatures as features, or give a kernel."
+                f"{what} is not available, because {check.one_line(self.features_)} has no kernel. "
+                "Use features=QuadratureFeatures(), or set kernel instead of features."
             )
         return self.map_
 
@@ -93,22 +94,22 @@ class FittedModel(VersionedState):
         return check.without_duplicates(X)
 
     def targets(self) -> Targets:
-        """Return the coding of targets as columns."""
+        """Return the encoding of targets as columns."""
         raise NotImplementedError
 
     def _solved(self) -> Any:
-        """Return the solution, which may be computed on first use and then needs the map."""
+        """Return the solution, with the map and the targets that it needs on first use."""
         check_is_fitted(self)
         self._solution.complete(self.map_, self.targets())
         return self._solution
 
     def _decisions(self, X: Any) -> Float64Array:
-        """Return the values of the outputs at validated rows, shape (n_rows, n_outputs)."""
+        """Return the outputs for validated rows, shape (n_rows, n_outputs)."""
         solution = self._solved()
         return self.map_.predict(X, solution.coefficients, solution.intercept)
 
     def _posterior(self, what: str) -> Posterior:
-        """Return the posterior; raise an error for ``what`` if the solver has none."""
+        """Return the posterior; raise an error that names ``what`` if the solver has none."""
         solution = self._solved()
         if not solution.has_posterior:
             raise AttributeError(solution.reason_against(what))
@@ -132,13 +133,13 @@ class FittedModel(VersionedState):
     @property
     @on_snapshot
     def log_marginal_likelihood_(self) -> float:
-        """The log evidence at ``alpha_``, signal variances profiled out, summed over outputs."""
+        """The log evidence at ``alpha_``, maximized over signal variances and summed."""
         return self._posterior("log_marginal_likelihood_").log_evidence
 
     @property
     @on_snapshot
     def gram_dtype_(self) -> str:
-        """The dtype of the products of features."""
+        """The dtype of the Gram matrix of the features."""
         self._posterior("gram_dtype_")
         dtype: str = self._solution.dtype
         return dtype
@@ -146,7 +147,7 @@ class FittedModel(VersionedState):
     @property
     @on_snapshot
     def n_iter_(self) -> int:
-        """Number of steps of conjugate gradients; 1 for ``solver="normal"``."""
+        """Number of conjugate gradient steps; 1 for ``solver="normal"``."""
         check_is_fitted(self)
         n_iter: int = self._solution.n_iter
         return n_iter
@@ -154,9 +155,9 @@ class FittedModel(VersionedState):
     @property
     @on_snapshot
     def solver_error_(self) -> float:
-        """A bound on the error of fitted values, relative to the targets; 0 for ``"normal"``.
+        """An upper bound on the relative error of fitted values; 0 for ``solver="normal"``.
 
-        It includes the rounding of predictions in the dtype of the rows.
+        It includes the rounding error of predictions in the dtype of the rows.
         """
         check_is_fitted(self)
         error: float = self._solution.error

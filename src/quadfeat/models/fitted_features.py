@@ -1,4 +1,4 @@
-"""The attributes of a fitted transformer: kernel, nodes, and its error on data."""
+"""The attributes of a fitted transformer: kernel, nodes and approximation error."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from quadfeat._utils.array_api import follows_input, to_numpy
 from quadfeat._utils.fitted import on_snapshot
 from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array
-from quadfeat.io.pickles import VersionedState
 from quadfeat.kernels import Kernel
 from quadfeat.maps import kernel_error
 from quadfeat.maps.kernel_error import KernelError
 from quadfeat.maps.kernel_map import KernelMap
+from quadfeat.models.estimator import KernelEstimator
 from quadfeat.rules import Rule
 from quadfeat.rules.nodes import Nodes
 
 
-class FittedFeatures(VersionedState):
+class FittedFeatures(KernelEstimator):
     """Base class with the attributes of a fitted transformer, and its approximation error."""
 
     map_: KernelMap
@@ -30,7 +30,7 @@ class FittedFeatures(VersionedState):
 
     @property
     def kernel_(self) -> Kernel:
-        """The kernel, with a numeric scale."""
+        """The kernel with a numeric scale."""
         return self.map_.kernel
 
     @property
@@ -47,18 +47,18 @@ class FittedFeatures(VersionedState):
 
     @property
     def n_components_(self) -> int:
-        """Number of columns."""
+        """Number of output columns."""
         return self.map_.n_columns
 
-    _n_features_out = n_components_  # as scikit-learn calls it
+    _n_features_out = n_components_  # the name that scikit-learn expects
 
     @follows_input
     @on_snapshot
     def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
-        """Return the rule's estimate of the Gram matrix.
+        """Estimate the Gram matrix of the kernel.
 
-        This is ``transform(X) @ transform(Y).T``, plus the constant of the origin if the rule has
-        one that is not a column (``origin="signed"``). The constant makes the estimate unbiased.
+        The estimate is ``transform(X) @ transform(Y).T``. A rule with ``origin="signed"`` adds a
+        constant that is not a feature and makes the estimate unbiased.
 
         Parameters
         ----------
@@ -90,29 +90,31 @@ class FittedFeatures(VersionedState):
         """Estimate the approximation error of the kernel on this data.
 
         Compare ``transform(X) @ transform(X).T`` with ``kernel_(X)`` on sampled pairs of rows,
-        without forming either matrix. Pairs of a row with itself are treated separately.
+        without forming either matrix. The diagonal is weighted as in the full matrix.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         norm : {"frobenius", "rms", "max"}, default="frobenius"
-            The Frobenius norm of the difference relative to that of the kernel matrix; the root
-            mean square of the difference; or its largest entry.
+            ``"frobenius"`` is the Frobenius norm of the difference relative to that of the kernel
+            matrix. ``"rms"`` is the root mean square of the difference, and ``"max"`` its largest
+            absolute value.
         n_pairs : int, default=None
-            Number of pairs to compare; if it covers all pairs, the result is exact. The default
-            is 100,000, or fewer for a kernel that takes long to compute. Rows are drawn in groups,
-            and all pairs within a group are compared, which takes the features of fewer rows. If
-            few rows make up most of the kernel matrix (as for arc-cosine kernels of rows with very
-            different lengths), the interval is too short: use more pairs.
+            Number of pairs to compare. If it covers all pairs, the result is exact. The default is
+            100,000, or fewer for a kernel that is slow to compute. Rows are drawn in groups, and
+            all pairs within a group are compared, so that few features have to be computed. If a
+            few rows dominate the kernel matrix, the interval is too short: use more pairs. An
+            example is an arc-cosine kernel of rows with very different norms.
         confidence : float, default=0.95
-            Confidence of the interval, or of the quantile that comes with ``"max"``.
+            Confidence of the interval, or of the quantile for ``"max"``.
         random_state : int, numpy.random.Generator, RandomState or None, default=None
-            Seed or generator for the pairs.
+            Seed or generator that draws the pairs.
 
         Returns
         -------
         KernelError
-            With ``value``, ``low`` and ``high``; ``quantile`` for ``"max"``.
+            The estimate ``value`` with the interval from ``low`` to ``high``, or with a
+            ``quantile`` for ``"max"``.
 
         Examples
         --------
@@ -137,10 +139,11 @@ class FittedFeatures(VersionedState):
 
     @on_snapshot
     def fingerprint(self) -> str:
-        """Return a string that is the same for maps with the same features, and only for them.
+        """Return a hash that identifies the features of this map.
 
-        Use it to check whether two maps that were fitted in different places are the same. It
-        depends on the nodes and the kernel, not on versions of libraries or numbers of threads.
+        Two maps have the same fingerprint if and only if they compute the same features. It
+        depends on the nodes and the kernel, but not on library versions or the number of threads.
+        Use it to compare maps that were fitted on different machines.
 
         Examples
         --------
@@ -154,16 +157,16 @@ class FittedFeatures(VersionedState):
         return self.map_.fingerprint()
 
     def _threaded(self) -> KernelMap:
-        """Return the map with the current ``n_jobs``."""
+        """Return the map, set to the current ``n_jobs``."""
         return self.map_.with_jobs(self.n_jobs)
 
     def _features(self, X: Any) -> Array:
         """Return the features as an array, regardless of ``set_output``."""
-        X = self._validated(X)  # first, since there may be no map
+        X = self._validated(X)  # before map_ is used, because it checks that the map is fitted
         return self._threaded().columns(X)
 
     def _validated(self, X: Any) -> Any:
-        """Validate the columns of ``X``; the map checks that entries are finite."""
+        """Validate the columns of ``X``. The map checks later that entries are finite."""
         check_is_fitted(self)
         if self._is_as_fitted(X):
             return X
@@ -178,9 +181,9 @@ class FittedFeatures(VersionedState):
         return check.without_duplicates(X)
 
     def _is_as_fitted(self, X: Any) -> bool:
-        """Return whether ``X`` is an array that needs no validation by scikit-learn.
+        """Return whether ``X`` needs no validation by scikit-learn.
 
-        That validation takes as long as a small transform.
+        That validation can take as long as the transform of a few rows.
         """
         return (
             type(X) is np.ndarray

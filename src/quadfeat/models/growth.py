@@ -14,26 +14,26 @@ __all__ = ["grow"]
 
 
 def grow(features: QuadratureFeatures, n_components: int) -> QuadratureFeatures:
-    r"""Return a map with more columns that keeps the nodes of an earlier one.
+    r"""Add columns to a fitted map.
 
-    Earlier nodes do not change. With ``M`` nodes before and ``M'`` nodes now, the columns of the
-    earlier nodes are the old ones times :math:`\sqrt{M/M'}`, so that results computed with them can
-    be reused. The generator continues from where the earlier fit stopped: growing twice by the same
-    steps gives the same map.
+    The new map keeps the nodes of the given map. If the number of nodes grows from ``M`` to ``M'``,
+    the columns of the kept nodes are multiplied by :math:`\sqrt{M/M'}`, so results that were
+    computed with them can be reused. The random generator continues where the fit stopped, so
+    growing in the same steps always gives the same map.
 
     Parameters
     ----------
     features : QuadratureFeatures
-        A fitted map. The nodes of its rule must not depend on their number: independent radii or
-        unmatched low-discrepancy points, in complete nodes and blocks.
+        A fitted map. Its rule must draw nodes that do not depend on their number: independent
+        radii or low-discrepancy points without ``matched``, in complete nodes and blocks.
     n_components : int
         Number of columns of the larger map.
 
     Returns
     -------
     QuadratureFeatures
-        A new fitted map; the earlier one does not change. It has no ``approximation_error_``, since
-        no data is given: call its ``kernel_error``.
+        A new fitted map. The given map does not change. The new map has no
+        ``approximation_error_``, which needs data: call its ``kernel_error``.
 
     Examples
     --------
@@ -48,14 +48,15 @@ def grow(features: QuadratureFeatures, n_components: int) -> QuadratureFeatures:
     check.check_kind(
         features,
         QuadratureFeatures,
-        f"features={features!r} is not valid: give a fitted QuadratureFeatures.",
+        f"features={features!r} is not valid: pass a fitted QuadratureFeatures.",
     )
     check_is_fitted(features)
     n_components = check.check_count(n_components, "n_components")
     before = features.n_components_
     if n_components <= before:
         raise ValueError(
-            f"n_components={n_components} is not valid: the map has {before} columns, give more."
+            f"n_components={n_components} is not valid: the map already has {before} columns. Pass "
+            "a larger number."
         )
     larger = copy.copy(features)
     larger.map_ = grown(features.map_, n_components)

@@ -1,11 +1,10 @@
-r"""Prediction intervals by leave-one-out errors: normalized conformal prediction.
+r"""Prediction intervals from leave-one-out errors: normalized conformal prediction.
 
-The score of a training row is the size of its leave-one-out error, relative to the standard
-deviation that the Gaussian process gives this error. If :math:`q` is the quantile of the scores at
-the coverage :math:`c`, the interval at a row with the leverage :math:`h` is its prediction plus and
-minus :math:`q \sigma \sqrt{1 + h}`, with the variance :math:`\sigma^2` of the noise. The new row
-counts as one of the rows: :math:`q` is the score with the rank :math:`\lceil (n + 1) c \rceil` of
-:math:`n` rows.
+The score of a training row is its absolute leave-one-out error, divided by the standard deviation
+of this error under the Gaussian process. Let :math:`q` be the quantile of the scores at the
+coverage :math:`c`, and :math:`\sigma^2` the noise variance. The interval for a row with leverage
+:math:`h` is its prediction plus and minus :math:`q \sigma \sqrt{1 + h}`. To count the new row,
+:math:`q` is the score of rank :math:`\lceil (n + 1) c \rceil` among :math:`n` training rows.
 """
 
 from __future__ import annotations
@@ -23,19 +22,20 @@ from quadfeat.solvers.left_out import LeftOut
 from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.targets import KeptRows, Targets
 
-# Rounding of sums of weights, relative to them.
+# Relative rounding error of sums of weights.
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of training rows, for each output in ascending order.
+    """Scores of training rows.
 
     Attributes
     ----------
     values : array of shape (n_rows, n_outputs)
+        Scores of each output, in ascending order.
     weights : array of shape (n_rows, n_outputs)
-        Weights of the rows with these scores.
+        Weights of the rows that have these scores.
     """
 
     values: Float64Array
@@ -53,7 +53,7 @@ class Scores:
     def quantiles(self, coverage: float) -> Float64Array:
         """Return the quantile of the scores of each output, shape (n_outputs,).
 
-        A new row counts as much as the mean of the rows.
+        A new row has the mean weight of the training rows.
         """
         totals = np.cumsum(self.weights, axis=0)
         n_rows, total = len(totals), totals[-1]
@@ -61,8 +61,8 @@ class Scores:
         if (wanted > total).any():
             needed = math.ceil(coverage / (1.0 - coverage) * (1.0 - ROUNDING))
             raise ValueError(
-                f"coverage={coverage:g} needs at least {needed} training rows, and the model keeps "
-                f"{n_rows}: give more rows, or a smaller coverage."
+                f"coverage={coverage:g} needs at least {needed} training rows, but the model keeps "
+                f"{n_rows}. Fit more rows, or use a smaller coverage."
             )
         places = (totals < wanted).sum(axis=0)
         return self.values[np.minimum(places, n_rows - 1), np.arange(self.values.shape[1])]
@@ -71,7 +71,7 @@ class Scores:
 def interval_scores(
     posterior: Posterior, features: FeatureMap, targets: Targets, solution: Any
 ) -> Scores:
-    """Return the scores of the rows that a solution keeps, which are computed on first use."""
+    """Return the scores of the rows that a solution keeps. They are computed on first use."""
     if getattr(solution, "scores", None) is None:
         solution.scores = Scores.of(posterior, features, targets.kept(solution.summary))
     scores: Scores = solution.scores
@@ -81,24 +81,24 @@ def interval_scores(
 def bounds(
     mean: Float64Array, leverage: Float64Array, noise: Float64Array, quantiles: Float64Array
 ) -> Float64Array:
-    """Return the lower and upper ends of intervals, shape (n_rows, 2, n_outputs).
+    """Return the lower and upper bounds of intervals, shape (n_rows, 2, n_outputs).
 
     Parameters
     ----------
     mean : array of shape (n_rows, n_outputs)
     leverage : array of shape (n_rows,)
     noise : array of shape (n_outputs,)
-        The variance of the noise.
+        The noise variance.
     quantiles : array of shape (n_outputs,)
-        From :meth:`Scores.quantiles`.
+        The result of :meth:`Scores.quantiles`.
     """
     steps = np.multiply.outer(np.sqrt(1.0 + leverage), np.sqrt(noise) * quantiles)
     return np.stack([mean - steps, mean + steps], axis=1)
 
 
 def check_coverage(coverage: Any) -> float:
-    """Return the coverage as a float; reject one that is not between 0 and 1."""
+    """Return the coverage as a float if it is between 0 and 1; otherwise raise an error."""
     found = check.check_positive(coverage, "coverage")
     if found >= 1:
-        raise ValueError(f"coverage={coverage!r} is not valid: give a number between 0 and 1.")
+        raise ValueError(f"coverage={coverage!r} is not valid: pass a number between 0 and 1.")
     return found

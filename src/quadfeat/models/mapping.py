@@ -1,4 +1,4 @@
-"""The map of a model: given by the user, or fitted to the rows."""
+"""The map of a model, passed by the user or fitted to the rows."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from sklearn.frozen import FrozenEstimator
 from quadfeat._utils import validation as check
 from quadfeat.data.rows import Rows
 from quadfeat.io.persistence import reason_against_saving
-from quadfeat.kernels import as_kernel
 from quadfeat.learning.candidates import Choice
 from quadfeat.maps.survey import view_of
 from quadfeat.maps.transformer import TransformerMap, fitted, is_fitted, is_transformer
 from quadfeat.models.choosing import choose, searches
 from quadfeat.models.features import QuadratureFeatures
 from quadfeat.models.finals import Chosen
+from quadfeat.models.given_kernel import given_kernel
 from quadfeat.solvers.base import Solver
 
 
 def check_same_names(model: Any, other: Any, name: str) -> None:
-    """Reject an estimator that was fitted to columns of other names, if both have names."""
+    """Raise an error if two estimators were fitted to columns with different names."""
     ours, theirs = (getattr(one, "feature_names_in_", None) for one in (model, other))
     if ours is not None and theirs is not None and not np.array_equal(ours, theirs):
         raise ValueError(
-            f"{name} was fitted to the columns {check.one_line(list(theirs))}, and here they are "
-            f"{check.one_line(list(ours))}: give the same ones in the same order."
+            f"{name} was fitted to the columns {check.one_line(list(theirs))}, but this model has "
+            f"the columns {check.one_line(list(ours))}. Use the same columns in the same order."
         )
 
 
 class Given(ABC):
-    """The parameter ``features`` of a model, and how it becomes ``features_``."""
+    """The parameter ``features`` of a model. It becomes the attribute ``features_``."""
 
     def __init__(self, given: Any) -> None:
         self.given = given
@@ -43,30 +43,30 @@ class Given(ABC):
     @property
     @abstractmethod
     def is_fitted(self) -> bool:
-        """Whether it is fitted already, and used as it is."""
+        """Whether the transformer is already fitted."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Return a string that identifies a fitted one."""
+        """Return a string that identifies a fitted transformer."""
 
     @abstractmethod
     def used(self, model: Any, rows: Rows) -> Any:
-        """Return ``features_`` for a fitted one."""
+        """Return ``features_`` for a fitted transformer."""
 
     @abstractmethod
     def fitted(self, model: Any, rows: Rows) -> Any:
-        """Fit it to rows and return ``features_``."""
+        """Fit a copy of the transformer to rows, and return it as ``features_``."""
 
     @abstractmethod
     def seeds(self, features: Any) -> list[Any]:
-        """Return the seeds that determined ``features_``."""
+        """Return the seeds from which ``features_`` was drawn."""
 
     def checked(self, model: Any, n_columns: int) -> None:
-        """Raise an error if it was fitted to other columns."""
+        """Raise an error if the transformer was fitted to other columns."""
         found = getattr(self.given, "n_features_in_", n_columns)
         if found != n_columns:
             raise ValueError(
-                f"features was fitted to {found} columns, and X has {n_columns}: fit it to data "
+                f"features was fitted to {found} columns, but X has {n_columns}. Fit it to data "
                 "with the columns of X."
             )
         check_same_names(model, self.given, "features")
@@ -93,7 +93,7 @@ class GivenFeatures(Given):
         return fit_features(features, rows, names_of(model))
 
     def _with_parameters_of(self, model: Any, features: Any) -> Any:
-        """Return a transformer with the model's ``n_jobs``, if the model has any."""
+        """Set the ``n_jobs`` of the model, if it is not None, and return the transformer."""
         if model.n_jobs is not None:
             features.n_jobs = model.n_jobs
         return features
@@ -103,7 +103,7 @@ class GivenFeatures(Given):
 
 
 class GivenTransformer(Given):
-    """Any other transformer, such as those of scikit-learn."""
+    """Any other transformer, such as one from scikit-learn."""
 
     @property
     def is_fitted(self) -> bool:
@@ -120,7 +120,7 @@ class GivenTransformer(Given):
         opening = rows.opening()
         if opening.whole is not None:
             X, y, weights = opening.whole
-        else:  # rows on workers: fit to a sample, without targets
+        else:  # rows are on workers: fit to a sample without targets
             X, y, weights = view_of(opening).table, None, None
         return fitted(self.given, X, y, weights)
 
@@ -140,27 +140,28 @@ def given_by(model: Any) -> Given | None:
         return GivenFeatures(given)
     if not is_transformer(given):
         raise TypeError(
-            f"features={check.one_line(given)} is not valid: give a QuadratureFeatures or another "
-            "transformer, fitted or not."
+            f"features={check.one_line(given)} is not valid: pass a QuadratureFeatures or another "
+            "transformer."
         )
     return GivenTransformer(given)
 
 
 def given_fitted(model: Any) -> str | None:
-    """Return the fingerprint of ``features``, if it is given and fitted."""
+    """Return the fingerprint of ``features`` if it is fitted; otherwise None."""
     given = given_by(model)
     return given.fingerprint() if given is not None and given.is_fitted else None
 
 
 def features_for(model: Any, rows: Rows, solver: Solver | None) -> Chosen:
-    """Return ``features_`` of a model, given or fitted to rows, and the reason for its kernel.
+    """Return the fitted transformer of a model, and the reason for its kernel.
 
     Parameters
     ----------
     model : QuadratureModel
     rows : Rows
     solver : Solver or None
-        Validates kernels on all rows, if one is to be found; None validates them on a sample.
+        Validates kernels on all rows if the model has to find its kernel. With None, kernels are
+        validated on a sample.
     """
     given = given_by(model)
     if given is not None:
@@ -168,14 +169,15 @@ def features_for(model: Any, rows: Rows, solver: Solver | None) -> Chosen:
         return Chosen(features, Choice("The map was given as features."))
     if searches(model):
         return choose(model, rows, fit_features, solver)
+    kernel = model.kernel if model.gamma is None else given_kernel(model)
     features = QuadratureFeatures(
-        model.kernel,
+        kernel,
         n_components=model.n_components,
         rule=model.rule,
         random_state=model.random_state,
         n_jobs=model.n_jobs,
     )
-    why = f"The kernel was given as kernel={check.one_line(model.kernel)}."
+    why = f"The kernel was given as kernel={check.one_line(kernel)}."
     return Chosen(fit_features(features, rows, names_of(model)), Choice(why))
 
 
@@ -187,22 +189,22 @@ def fit_features(features: QuadratureFeatures, rows: Rows, names: Any = None) ->
     features : QuadratureFeatures
     rows : Rows
     names : array of str, default=None
-        Names of the columns for messages.
+        Column names for warnings.
     """
-    view = view_of(rows.opening(), as_kernel(features.kernel).projection)
+    view = view_of(rows.opening(), given_kernel(features).projection)
     return features.fit_to(np.empty((0, rows.n_columns)), view, names)
 
 
 def names_of(model: Any) -> Any:
-    """Return the names of a model's columns; None if they have none."""
+    """Return the column names of a model; None if the columns have no names."""
     return getattr(model, "feature_names_in_", None)
 
 
 def kept_map(model: Any) -> dict[str, Any]:
-    """Return the entries of a checkpoint that hold the map.
+    """Return the entries for the map in a checkpoint.
 
-    A map that can be restored otherwise is None: one that the user gave fitted, or one that cannot
-    be saved but is drawn from a seed.
+    The map is None if it can be restored without the checkpoint: because the user passed it fitted,
+    or because it cannot be saved but can be drawn again from an integer seed.
     """
     if model.checkpoint is None:
         return {}
@@ -216,7 +218,7 @@ def kept_map(model: Any) -> dict[str, Any]:
     given = GivenFeatures(model.features_) if given is None else given
     if not all(isinstance(seed, Integral) for seed in given.seeds(model.features_)):
         raise ValueError(
-            f"checkpoint={str(model.checkpoint)!r} cannot hold this map, nor can it be drawn "
-            f"again: {reason} Or give an integer as random_state."
+            f"checkpoint={str(model.checkpoint)!r} cannot store this map: {reason} Set "
+            "random_state to an integer, so that the map can be drawn again."
         )
     return kept

@@ -1,4 +1,4 @@
-"""Parameters of models: checks, the choice of the solver, and the identity of a fit."""
+"""Parameters of models: validation, the solver, and the identity of a fit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.random import checked_state
 from quadfeat.data.checkpoints import NOT_IDENTITY, described
 from quadfeat.data.rows import Rows
-from quadfeat.kernels import as_kernel
-from quadfeat.models.choosing import is_auto, searches
+from quadfeat.models.choosing import searches
+from quadfeat.models.given_kernel import given_kernel
 from quadfeat.models.mapping import given_fitted
 from quadfeat.rules import as_rule
 from quadfeat.solvers.base import Penalty, Solver
@@ -19,12 +19,16 @@ from quadfeat.solvers.presets import as_solver, named_solver
 
 LENGTHSCALES = ("isotropic", "ard", "full")
 
-# With more features than this, solver="auto" means "cg": the Gram matrix would fill the memory.
+# With more features, solver="auto" uses "cg", because the Gram matrix would need too much memory.
 NORMAL_UP_TO = 8192
+
+# Longer descriptions of a parameter are left out of messages.
+LONGEST_SHOWN = 80
 
 # Parameters that must not change between calls that add rows.
 OF_ALL_ROWS = (
     "kernel",
+    "gamma",
     "n_components",
     "rule",
     "features",
@@ -33,9 +37,10 @@ OF_ALL_ROWS = (
     "class_weight",
 )
 
-# Parameters that ``features`` replaces, with their defaults.
+# Parameters that ``features`` replaces, with their default values.
 OF_FEATURES = {
     "kernel": "auto",
+    "gamma": None,
     "n_components": 1024,
     "rule": "auto",
     "lengthscales": None,
@@ -44,12 +49,12 @@ OF_FEATURES = {
 
 
 def check_all(model: Any) -> None:
-    """Raise an error if a parameter is not valid, before any work."""
+    """Raise an error if a parameter is not valid, before any computation."""
     penalty = Penalty.of(model.alpha, model.alphas)
     if str(model.n_components) == "auto":
         raise ValueError(
-            "n_components='auto' is for the map, which has a tol of its own: give "
-            "features=QuadratureFeatures(n_components='auto', tol=0.05), or a number."
+            "n_components='auto' is not valid for models: pass an integer, or use "
+            "features=QuadratureFeatures(n_components='auto', tol=0.05)."
         )
     solver = given_solver(model)
     check.check_choice(model.gram_dtype, "gram_dtype", GRAM_DTYPES)
@@ -63,19 +68,19 @@ def check_all(model: Any) -> None:
         check.check_positive(model.time_limit, "time_limit")
         if not searches(model):
             raise ValueError(
-                f"time_limit={model.time_limit!r} has nothing to act on, since the kernel is "
-                "given: use kernel='auto' or lengthscales, or leave it out."
+                f"time_limit={model.time_limit!r} has no effect, because the kernel is given. Use "
+                "kernel='auto' or lengthscales, or remove time_limit."
             )
     if solver is not None:
         solver.check_penalty(penalty, model.alpha)
     if model.checkpoint is not None and not isinstance(model.checkpoint, (str, os.PathLike)):
         raise TypeError(
-            f"checkpoint={model.checkpoint!r} is not valid: give the path of a file, or None."
+            f"checkpoint={model.checkpoint!r} is not valid: pass the path of a file, or None."
         )
     if model.checkpoint is not None and solver is not None and not solver.keeps_checkpoints:
         raise ValueError(
-            f"checkpoint={str(model.checkpoint)!r} has nothing to act on, since "
-            f"solver={solver.name!r} keeps none: leave it out."
+            f"checkpoint={str(model.checkpoint)!r} has no effect, because solver={solver.name!r} "
+            "does not write checkpoints. Remove checkpoint, or use solver='normal'."
         )
     check.check_n_jobs(model.n_jobs)
     checked_state(model.random_state)
@@ -86,27 +91,26 @@ def check_all(model: Any) -> None:
             value = getattr(model, name)
             if not (isinstance(value, type(default)) and value == default):
                 raise ValueError(
-                    f"{name}={check.one_line(value)} has nothing to act on, since features "
-                    "are given, which have their own: leave it out."
+                    f"{name}={check.one_line(value)} has no effect, because features is given. "
+                    f"Remove {name} or features."
                 )
 
 
 def check_map(model: Any) -> None:
-    """Raise an error if a parameter of the map is not valid, before a search for its kernel."""
+    """Raise an error if a parameter of the map is not valid, before the search for a kernel."""
     check.check_count(model.n_components, "n_components")
-    if not is_auto(model.kernel):
-        as_kernel(model.kernel)
+    given_kernel(model)
     if not (isinstance(model.rule, str) and model.rule == "auto"):
         as_rule(model.rule)
 
 
 def given_solver(model: Any) -> Solver | None:
-    """Return the solver of a model, or None for ``"auto"``, which depends on the rows."""
+    """Return the solver of a model; None for ``"auto"``, which depends on the rows."""
     return as_solver(model.solver, model)
 
 
 def known_solver(model: Any) -> Solver | None:
-    """Return the same as ``given_solver``, but None for an unknown name."""
+    """Return the solver of a model; None for ``"auto"`` and for unknown names."""
     try:
         return given_solver(model)
     except ValueError:
@@ -125,7 +129,7 @@ def solver_for(model: Any, n_columns: int, rows: Rows) -> Solver:
 
 
 def adding_solver(model: Any) -> Solver:
-    """Return the solver that adds rows to others."""
+    """Return the solver for ``partial_fit``."""
     return given_solver(model) or named_solver("normal", model)
 
 
@@ -134,25 +138,25 @@ def reason_against_adding(model: Any) -> str | None:
     solver = known_solver(model)
     if solver is not None and not solver.adds_rows:
         return (
-            f"solver={solver.name!r} keeps nothing that rows could be added to: use "
-            "solver='normal' or 'auto' to add rows."
+            f"solver={solver.name!r} does not keep the Gram matrix, to which rows could be added. "
+            "Use solver='normal' or 'auto'."
         )
     chosen = isinstance(model.alpha, str)
     if chosen and solver is not None and solver.needs_fixed_alpha:
         return (
-            f"solver={solver.name!r} needs a fixed alpha to add rows, and alpha={model.alpha!r}: "
-            "give a number."
+            f"solver={solver.name!r} cannot add rows with alpha={model.alpha!r}. Set alpha to a "
+            "number."
         )
     if chosen and model.alpha == "loo":
         return (
-            "alpha='loo' goes over all rows a second time: use alpha='auto', 'gcv' or 'evidence' "
-            "to add rows."
+            "alpha='loo' needs a second pass over all rows, so rows cannot be added. Use "
+            "alpha='auto', 'gcv' or 'evidence'."
         )
     return None
 
 
 def of_all_rows(model: Any) -> dict[str, str]:
-    """Return the parameters that must not change when rows are added, as strings."""
+    """Return the parameters that must not change between calls that add rows, as strings."""
     names = [name for name in OF_ALL_ROWS if hasattr(model, name)]
     strings = {name: described(getattr(model, name)) for name in names}
     given = given_fitted(model)
@@ -160,20 +164,20 @@ def of_all_rows(model: Any) -> dict[str, str]:
 
 
 def check_same(model: Any) -> None:
-    """Raise an error if such a parameter has changed since the first rows."""
+    """Raise an error if a parameter has changed that must stay the same when rows are added."""
     before: dict[str, str] = getattr(model, "_fitted_with", {})
     now = of_all_rows(model)
     for name, value in before.items():
         if now.get(name, value) != value:
+            earlier = f" to {value}" if len(value) <= LONGEST_SHOWN else ""
             raise ValueError(
                 f"{name}={check.one_line(getattr(model, name))} has no effect on a model that "
-                f"has rows already, for which it was {check.one_line(value)}: set it back, or "
-                "call fit."
+                f"already has rows. Set it back{earlier}, or call fit."
             )
 
 
 def identity(model: Any, n_rows: int | None) -> dict[str, Any]:
-    """Return what identifies a fit, apart from its rows."""
+    """Return the values that identify a fit, apart from its rows."""
     parameters = {
         name: described(value)
         for name, value in model.get_params(deep=False).items()

@@ -1,4 +1,4 @@
-"""A warning about columns in such different units that a kernel sees only the largest."""
+"""Warn about a column with such large values that the kernel ignores the others."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from quadfeat._utils import validation as check
 from quadfeat.kernels import Kernel
 from quadfeat.maps.survey import View
 
-# Shares above this would be rounded to 100 %.
+# A larger share would be printed as 100.0 %.
 LARGEST_SHARE = 0.9995
 
 
 def warn_of_raw_columns(kernel: Kernel, view: View, names: Any) -> None:
-    """Warn if a kernel has one scale for all columns, and one column dominates.
+    """Warn if one column dominates the distances of a kernel with one scale for all columns.
 
     Parameters
     ----------
     kernel : Kernel
-        Its scale is numeric.
+        A kernel with a numeric scale.
     view : View
         The rows.
     names : array of str or None
@@ -33,8 +33,8 @@ def warn_of_raw_columns(kernel: Kernel, view: View, names: Any) -> None:
     share = f"{found.share:.1%}" if found.share < LARGEST_SHARE else f"over {LARGEST_SHARE:.2%}"
     check.warn_user(
         f"column {name} makes up {share} of the squared distances between rows, and "
-        f"{found.n_drowned} of the {found.n_others} other columns hardly count, because "
-        f"{type(kernel).__name__} has one {kernel.scale_parameter} for all of them: standardize "
-        f"the columns (StandardScaler), give a {kernel.scale_parameter} for each column, or use a "
+        f"{found.n_negligible} of the {found.n_others} other columns have almost no effect, because "
+        f"{type(kernel).__name__} has one {kernel.scale_parameter} for all columns. Standardize "
+        f"the columns (StandardScaler), pass one {kernel.scale_parameter} per column, or use a "
         "model with kernel='auto'."
     )

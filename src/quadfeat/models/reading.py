@@ -1,4 +1,4 @@
-"""Validation of the data that users pass to models."""
+"""Validate the data that users pass to models."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from quadfeat.data.rows import Rows, rows_of
 
 
 class Reader:
-    """Validates batches for a model; the first one sets the columns.
+    """Validate batches for a model. The first batch sets the columns of the model.
 
     Parameters
     ----------
     model : QuadratureModel
-        The model that is being fitted. Names and number of columns become its attributes.
+        The model to fit. Its attributes ``n_features_in_`` and ``feature_names_in_`` are set.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
 
     def __call__(self, X: Any, y: Any, sample_weight: Any = None, *, part: bool = False) -> Block:
-        """Return a batch as a block. With ``part=True``, all weights may be zero."""
+        """Return a validated batch. With ``part=True``, all weights may be zero."""
         model = self.model
         X, y = to_numpy(X, "X"), to_numpy(y, "y")
         sample_weight = to_numpy(sample_weight, "sample_weight")
@@ -45,14 +45,14 @@ class Reader:
         y = model.checked_targets(y)
         weights = None
         if sample_weight is not None:
-            # All weights of a later batch, or of a part of a table, may be zero.
+            # All weights may be zero in a later batch or in a part of a table.
             part = part or hasattr(model, "features_")
             weights = check.check_weights(sample_weight, X, part=part)
         return Block(check.without_duplicates(X), y, weights)
 
 
 class CopyingReader(Reader):
-    """Validates blocks in any thread or process, for a model whose columns are set."""
+    """Validate blocks in any thread or process, for a model whose columns are set."""
 
     def __call__(self, X: Any, y: Any, sample_weight: Any = None, *, part: bool = False) -> Block:
         return Reader(copy.copy(self.model))(X, y, sample_weight, part=part)
@@ -64,10 +64,10 @@ def rows_for(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
         return rows_of(X, y, sample_weight, Reader(model))
     from quadfeat.data.dask import columns_of
 
-    given = {"y": None} if y is None else {}  # scikit-learn then raises its usual error
+    given = {"y": None} if y is None else {}  # lets scikit-learn raise its usual error
     validate_data(model, columns_of(X), skip_check_array=True, **given)
     if is_regressor(model):
-        model.checked_targets(np.empty((1,) * np.ndim(y)))  # sets whether there is one output
+        model.checked_targets(np.empty((1,) * np.ndim(y)))  # stores whether y is one-dimensional
     light = copy.copy(model)
-    light.features = None  # it may be large
+    light.features = None  # workers do not need it, and it may be large
     return rows_of(X, y, sample_weight, CopyingReader(light))

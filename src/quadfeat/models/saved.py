@@ -1,4 +1,4 @@
-"""Checks of models and fits that were read from files and checkpoints."""
+"""Check and convert models from files and pickles, and the state in checkpoints."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from quadfeat.solvers.summaries import with_indices
 
 
 def check_model(model: Any) -> None:
-    """Raise an error if the parts of a fitted model do not fit together."""
+    """Raise an error if the parts of a fitted model are inconsistent."""
     solution, held = model._solution, _map_of(model.features_)
     checks.check_kind(solution, Solution, "_solution")
     d, expected = model.n_features_in_, held.n_features_in
-    checks.expect(d == expected, f"the model is for {d} columns, and its map for {expected}")
+    checks.expect(d == expected, f"the model is for {d} columns, but its map is for {expected}")
     checks.check_column_names(model)
     classes = getattr(model, "classes_", None)
     n_outputs = solution.check_fits(held.n_columns, d, classes)
     expected = model.n_outputs(n_outputs)
-    checks.expect(n_outputs == expected, f"there are {n_outputs} outputs and not {expected}")
+    checks.expect(n_outputs == expected, f"there are {n_outputs} outputs instead of {expected}")
     checks.check_flag(getattr(model, "_declared", False), "_declared")
     checks.check_kind(getattr(model, "_balanced", {}), dict, "_balanced")
     checks.check_strings(getattr(model, "_fitted_with", {}), "_fitted_with")
@@ -35,7 +35,7 @@ def check_model(model: Any) -> None:
 
 
 def check_state(state: Any) -> None:
-    """Raise an error if a checkpoint holds no valid state of a fit."""
+    """Raise an error if the state in a checkpoint is not valid."""
     checks.check_kind(state, dict, "state")
     checks.check_kind(state["map"], str, "map")
     checks.check_kind(state["choice"], Choice, "choice")
@@ -43,7 +43,7 @@ def check_state(state: Any) -> None:
         held, summary = _map_of(state["features"]), state.get("summary")
         checks.expect(
             summary is None or summary.moments.n_components == held.n_columns,
-            "moments are those of another map",
+            "moments belong to a different map",
         )
 
 
@@ -56,13 +56,15 @@ def _map_of(features: Any) -> FeatureMap:
 
 
 def migrated(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
-    """Convert the attributes of a model from formats before 4."""
+    """Convert the attributes of a model from formats before 5."""
+    if found_format < 5:
+        attributes = _with_gamma(attributes)
     if found_format < 4:
         attributes = _with_new_parameters(attributes)
     parts = vars(attributes["_solution"]) if "_solution" in attributes else {}
     if found_format < 2 and "summary" in parts:
         summary, problem = parts["summary"], parts["problem"]
-        if not hasattr(summary.moments, "control"):  # from a pickle, whose parts are old too
+        if not hasattr(summary.moments, "control"):  # a pickle, in which parts are old as well
             old = vars(summary.moments)
             moments = Moments(**Moments.migrate(old, found_format))
             problem = RidgeProblem(moments, problem.intercept, problem.transform)
@@ -74,17 +76,28 @@ def migrated(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
             weights = attributes.get("_balanced") if isinstance(weights, str) else weights
             summary = with_indices(summary, weights or {})
         parts.update(summary=summary, problem=problem)
-    if found_format < 4 and "temperature" in parts:  # from a pickle, whose parts are old too
+    if found_format < 4 and "temperature" in parts:  # a pickle, in which parts are old as well
         new = NormalSolution.migrate(parts, found_format)
         parts.clear()
         parts.update(new)
     return attributes
 
 
+def _with_gamma(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Add the parameter of format 5, also to the description of ``features``."""
+    attributes = {"gamma": None} | attributes
+    if "_fitted_with" in attributes:
+        fitted_with = {"gamma": described(None)} | attributes["_fitted_with"]
+        if "QuadratureFeatures{" in fitted_with.get("features", ""):
+            fitted_with["features"] = described(attributes["features"])
+        attributes["_fitted_with"] = fitted_with
+    return attributes
+
+
 def _with_new_parameters(attributes: dict[str, Any]) -> dict[str, Any]:
     """Add the parameters of format 4.
 
-    With ``features`` given, ``kernel`` has its default, which was another one.
+    If ``features`` is given, ``kernel`` must have its default value, which was another one.
     """
     attributes = {"time_limit": None} | attributes
     if attributes["features"] is not None:

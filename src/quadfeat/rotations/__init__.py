@@ -1,11 +1,11 @@
-"""Random orthogonal matrices, each applied in its own complexity.
+"""Draw random orthogonal matrices, dense or structured.
 
-A rotation class holds parameters; ``draw(d, rng)`` draws matrices ``Q`` (a batch of them, to turn
-several blocks of nodes at once) into an immutable object that multiplies rows, ``X @ Q``, and gives
-its dense matrices for inspection.
+A rotation class holds parameters. ``draw(d, rng)`` draws a batch of matrices ``Q``, one per block
+of nodes. It returns an immutable object that multiplies rows, ``X @ Q``, and can return its dense
+matrices for inspection.
 
 =============== ============ ================ =====================================
-class           state        cost per row     columns uniform on the sphere
+class           memory       cost per row     columns uniform on the sphere
 =============== ============ ================ =====================================
 ``Haar``        ``d^2``      ``d^2``          yes, and jointly (Haar measure)
 ``Householder`` ``d^2``      ``2 d^2``        yes, and jointly (Haar measure)

@@ -1,4 +1,4 @@
-"""The contract of a random rotation."""
+"""Base classes of random rotations."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from quadfeat._utils.validation import Array, Float64Array
 
 
 class DrawnMatrices(ABC):
-    """Base class of batches of ``count`` drawn matrices of shape ``size x size``; immutable.
+    """Base class of immutable batches of ``count`` drawn matrices of shape ``size x size``.
 
-    A subclass is a frozen dataclass, declared with ``@dataclass(frozen=True, eq=False)``. Its
-    fields are arrays whose first axis counts the matrices. It defines ``count``, ``size`` and
-    :meth:`turn`.
+    Declare a subclass with ``@dataclass(frozen=True, eq=False)``. Its fields are arrays with one
+    entry per matrix along the first axis. It defines ``count``, ``size`` and :meth:`turn`.
     """
 
     def __post_init__(self) -> None:
@@ -27,15 +26,15 @@ class DrawnMatrices(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many matrices there are."""
+        """The number of matrices."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many rows and columns each has."""
+        """The number of rows, and of columns, of each matrix."""
 
     def fits(self, d: int) -> bool:
-        """Return whether these are the matrices of inputs of width ``d``."""
+        """Return whether these matrices rotate inputs with ``d`` columns."""
         return self.size == d
 
     def apply(self, X: Array) -> Array:
@@ -44,7 +43,7 @@ class DrawnMatrices(ABC):
         Parameters
         ----------
         X : array of shape (n_rows, d)
-            With ``d`` at most ``size``: zeros are put behind the columns it has.
+            Rows with at most ``size`` columns. They are padded with zeros.
 
         Returns
         -------
@@ -54,7 +53,7 @@ class DrawnMatrices(ABC):
         return np.moveaxis(self.turn(pad(X.T, self.size)), 2, 0)
 
     def followed_by(self, others: Any) -> Any:
-        """Return these matrices and, behind them, others of the same kind and size."""
+        """Return these matrices followed by others of the same class and size."""
         parts = (
             np.concatenate([getattr(self, field.name), getattr(others, field.name)])
             for field in fields(self)  # type: ignore[arg-type]
@@ -66,35 +65,36 @@ class DrawnMatrices(ABC):
         """Return ``Q.T @ columns`` for each matrix: (size, n_rows) -> (count, size, n_rows)."""
 
     def structure(self) -> dict[str, Any] | None:
-        """Return what the native core has to know to compute ``turn``, if it can."""
+        """Return what the native core needs to compute :meth:`turn`, or ``None`` if it cannot."""
         return None
 
     def dense(self) -> Float64Array:
-        """Return the matrices themselves, shape (count, size, size)."""
+        """Return the dense matrices, shape (count, size, size)."""
         return np.ascontiguousarray(np.swapaxes(self.turn(np.eye(self.size)), 1, 2))
 
 
 class Rotation(BaseEstimator, ABC):
     """Base class of random rotations.
 
-    A subclass defines :meth:`draw`, which returns an object of a subclass of
-    :class:`DrawnMatrices`, and :meth:`size` if it pads its inputs. As in every scikit-learn object,
-    ``__init__`` only assigns its parameters.
+    A subclass defines :meth:`draw`, which returns a :class:`DrawnMatrices` object, and
+    :meth:`size` if it pads its inputs. As in every scikit-learn object, ``__init__`` only assigns
+    its parameters.
 
     Attributes
     ----------
     is_fast : bool
-        Whether it costs less than a product with a dense matrix. ``rule="auto"`` prefers such.
+        Whether the rotation costs less than a product with a dense matrix. ``rule="auto"`` prefers
+        fast rotations.
     is_uniform : bool
-        Whether each column of a matrix is uniform on the sphere, at least nearly. Closed forms of
-        the error hold only then.
+        Whether each column of a matrix is (nearly) uniform on the sphere. Closed forms of the error
+        require it.
     """
 
     is_fast: bool = False
     is_uniform: bool = False
 
     def size(self, d: int) -> int:
-        """Return the size of the matrices that turn inputs of width ``d``."""
+        """Return the size of the matrices that rotate inputs with ``d`` columns."""
         return d
 
     @abstractmethod
@@ -104,16 +104,16 @@ class Rotation(BaseEstimator, ABC):
         Parameters
         ----------
         d : int
-            Width of the inputs.
+            Number of columns of the inputs.
         rng : numpy.random.Generator
-            Where the randomness comes from.
+            The source of random numbers.
         count : int, default=1
-            How many matrices.
+            The number of matrices.
 
         Returns
         -------
         DrawnMatrices
-            With the methods ``apply(X)`` and ``dense()``.
+            It has the methods ``apply(X)`` and ``dense()``.
         """
 
 
@@ -129,11 +129,11 @@ def power_of_two(d: int) -> int:
 
 
 def random_signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Return fair random signs, one byte each; products with them keep the other dtype."""
+    """Return random signs with equal probability, as int8. Products keep the other dtype."""
     return 2 * rng.integers(0, 2, size=shape, dtype=np.int8) - 1
 
 
 def pad(columns: Array, size: int) -> Array:
-    """Return ``columns``, shape (d, n_rows), with zeros below up to ``size``."""
+    """Pad ``columns``, shape (d, n_rows), with zeros to the shape (size, n_rows)."""
     missing = size - columns.shape[0]
     return np.pad(columns, ((0, missing), (0, 0))) if missing else columns

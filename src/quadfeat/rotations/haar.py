@@ -1,4 +1,4 @@
-"""Dense random rotations, by QR."""
+"""Draw dense random rotations by a QR decomposition."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from quadfeat.rotations.base import DrawnMatrices, Rotation
 
 @register
 class Haar(Rotation):
-    """The uniform distribution on all orthogonal matrices, by QR of a Gaussian matrix.
+    """The uniform distribution on orthogonal matrices, by a QR decomposition of a Gaussian matrix.
 
-    The signs of the diagonal of ``R`` are put into ``Q``; without
-    that, the distribution is not uniform.
+    The columns of ``Q`` are multiplied by the signs of the diagonal of ``R``. Without this step,
+    the distribution is not uniform.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Haar(Rotation):
 @register
 @dataclass(frozen=True, eq=False)
 class DenseMatrices(DrawnMatrices):
-    """Matrices held as they are."""
+    """Matrices stored as dense arrays."""
 
     matrices: Float64Array
 

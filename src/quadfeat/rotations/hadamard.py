@@ -1,4 +1,4 @@
-"""Random signs and Hadamard transforms."""
+"""Draw rotations from random signs and Hadamard transforms."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from quadfeat.rotations.base import DrawnMatrices, Rotation, power_of_two, rando
 
 @register
 class Hadamard(Rotation):
-    """Rounds of random signs and a Hadamard transform, on input padded to a power of two.
+    """Rounds of random signs and a Hadamard transform, with inputs padded to a power of two.
 
-    The cheapest rotation, but its columns take finitely many values: expectations over it are
-    biased in low dimension. Where the Gaussian kernel is 0.1353 ``make bias`` found -0.1431 for
-    d = 4, -0.0034 for d = 16 and -0.0005 for d = 64 (orthoplex, degree 1, along an axis).
+    This is the cheapest rotation. Its columns take only finitely many values, so it is biased in
+    low dimensions. For a Gaussian kernel of value 0.1353, ``make bias`` measured a bias of -0.1431
+    for d = 4, -0.0034 for d = 16 and -0.0005 for d = 64 (orthoplex, degree 1, difference along an
+    axis).
 
     Parameters
     ----------
     rounds : int, default=3
-        How many products of signs and transform.
+        The number of rounds of signs and transform.
 
     Examples
     --------
@@ -78,6 +79,6 @@ class HadamardMatrices(DrawnMatrices):
         return turned
 
     def structure(self) -> dict[str, Any] | None:
-        # The core's transform is not normalised.
+        # The native transform is not normalized.
         diagonals = self.signs / np.sqrt(self.size)
         return {"structure": "hadamard", "rounds": self.signs.shape[1], "diagonals": diagonals}

@@ -1,4 +1,4 @@
-"""Products of random reflections."""
+"""Draw rotations as products of random reflections."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from quadfeat.rotations.base import DrawnMatrices, Rotation
 
 @register
 class Householder(Rotation):
-    r"""The uniform distribution on all orthogonal matrices, by ``d - 1`` random reflections.
+    r"""The uniform distribution on orthogonal matrices, by ``d - 1`` random reflections.
 
     .. math:: Q = H_1 H_2 \cdots H_{d-1} D, \qquad H_k = I - 2 u_k u_k^\top / |u_k|^2,
 
-    where :math:`H_k` takes a Gaussian vector of the last ``d - k + 1`` coordinates to their first
-    axis, and ``D`` holds signs. The same distribution as :class:`Haar`, without a factorisation.
+    where :math:`H_k` maps a Gaussian vector of the last ``d - k + 1`` coordinates to the first of
+    their axes, and ``D`` is a diagonal matrix of signs. The distribution is that of :class:`Haar`,
+    without a factorization.
 
     Examples
     --------
@@ -33,9 +34,9 @@ class Householder(Rotation):
     is_uniform = True
 
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
-        # Row k holds a Gaussian vector in the coordinates from k on.
+        # Row k is a Gaussian vector in the coordinates from k on.
         vectors = np.triu(rng.standard_normal((count, d, d)))
-        # H_k sends the axis e_k to -sign(v_kk) v / |v|. The last "reflection" is a mere sign.
+        # H_k maps the axis e_k to -sign(v_kk) v / |v|. The last "reflection" is only a sign.
         pivot = np.diagonal(vectors, axis1=1, axis2=2)
         signs = np.where(pivot < 0, -1.0, 1.0)
         norms = np.linalg.norm(vectors, axis=2)
@@ -48,7 +49,7 @@ class Householder(Rotation):
 @register
 @dataclass(frozen=True, eq=False)
 class Reflections(DrawnMatrices):
-    """Products of reflections in unit vectors, then signs."""
+    """Products of reflections along unit vectors, then signs."""
 
     vectors: Float64Array  # (count, d - 1, d)
     signs: Float64Array  # (count, d)
@@ -70,7 +71,7 @@ class Reflections(DrawnMatrices):
         turned = np.repeat(columns[None], self.count, axis=0)
         vectors = self.vectors.astype(columns.dtype, copy=False)
         for k in range(self.size - 1):
-            u = vectors[:, k, k:]  # zero before coordinate k
+            u = vectors[:, k, k:]  # the entries before k are zero
             along = u[:, None, :] @ turned[:, k:]
             turned[:, k:] -= 2 * u[:, :, None] * along
         return turned * self.signs.astype(columns.dtype, copy=False)[:, :, None]

@@ -1,7 +1,7 @@
-r"""Where the nodes go: quadrature rules for ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
+r"""Place the nodes: quadrature rules for ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
 
 A rule is a small scikit-learn object. ``rule.draw(d, n, kernel, rng)`` draws the nodes of a map
-with ``n`` columns. The names of the literature are presets of these few classes:
+with ``n`` columns. The names from the literature are presets of these classes:
 
 =================== ============================================================================
 name                rule

@@ -1,4 +1,4 @@
-"""The contract of a quadrature rule."""
+"""Base class of quadrature rules."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from quadfeat.engine import core
 from quadfeat.kernels import IsotropicSpectrum, Kernel
 from quadfeat.rules.nodes import DenseDirections, Directions, Layout, Nodes
 
-MOST_REDRAWS = 1000
+# Give up if this many draws of the radii all have a negative origin weight.
+MAX_REDRAWS = 1000
 
 Self = TypeVar("Self", bound="Rule")
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Directions, radii and weights as a rule has drawn them.
+    """The directions, radii and weights that a rule has drawn.
 
     Attributes
     ----------
     directions : Directions
-        Of ``n_nodes`` nodes. ``DenseDirections(matrix)`` holds any; they may have lengths of their
-        own, with radii of 1.
+        The directions of the nodes. ``DenseDirections(matrix)`` can hold any directions. Its rows
+        may also be whole frequencies, with radii of 1.
     radii : array of shape (n_nodes,)
         The lengths of the nodes along their directions.
     weights : array of shape (n_nodes,)
-        At least 0.
+        The weights of the nodes, at least 0.
     origin_weight : float
         The weight of the value at the origin.
     """
@@ -45,27 +46,27 @@ class Draw:
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that share a part of the weight."""
+    """A slice of nodes and its share of the total weight."""
 
     nodes: slice
     share: float
 
     @property
     def size(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return self.nodes.stop - self.nodes.start
 
 
 @dataclass(frozen=True)
 class BlockDescription:
-    """What closed forms of the error have to know about the nodes of a rule.
+    """The properties of a block of nodes that closed forms of the error need.
 
     Attributes
     ----------
     cosine : float
-        The inner product of any two directions of a block, which is turned at random.
+        The inner product of any two directions of a block. Blocks are rotated at random.
     radii, weights : arrays of shape (n_radii,)
-        Equally likely radii in their order, and the weights of nodes relative to equal ones.
+        Equally likely radii, in the order of their uniforms, and their weights relative to 1.
     is_stratified : bool
         Whether the radii are stratified over all nodes. Otherwise they are independent.
     is_unbiased : bool
@@ -82,19 +83,19 @@ class BlockDescription:
 class Rule(BaseEstimator, ABC):
     """Base class of quadrature rules.
 
-    A subclass defines :meth:`draw_nodes`; the other methods have defaults, which fit independent
-    nodes. As in every scikit-learn object, ``__init__`` only assigns its parameters. With a
-    parameter ``remainder``, take weights from :meth:`groups`.
+    A subclass defines :meth:`draw_nodes`. The defaults of the other methods fit independent nodes.
+    As in every scikit-learn object, ``__init__`` only assigns its parameters. If the rule has a
+    parameter ``remainder``, take the weights from :meth:`groups`.
 
     Attributes
     ----------
     reflect : bool
-        Whether each node is used with its reflection where ``f(w) != f(-w)``.
+        Whether each node is used together with its reflection if ``f(w) != f(-w)``.
     remainder : float from 0 to 1
-        Weight of what remains behind whole blocks, relative to the others.
+        The weight of nodes outside of complete blocks, relative to the other nodes.
     grows_from_start : bool
         Whether a longer draw from the same state of the generator begins with the shorter one, as
-        low-discrepancy sequences do. :meth:`grown` then gets the state before the first draw.
+        in low-discrepancy sequences. If so, :meth:`grown` gets the state before the first draw.
     """
 
     reflect: bool = True
@@ -107,18 +108,18 @@ class Rule(BaseEstimator, ABC):
         Parameters
         ----------
         d : int
-            Width of the inputs.
+            Number of columns of the inputs.
         n : int
-            Number of columns of the map, the origin's included.
+            Number of columns of the map, including that of the origin.
         kernel : Kernel
-            What is approximated.
+            The kernel to approximate.
         rng : numpy.random.Generator
-            Where the randomness comes from.
+            The source of random numbers.
 
         Returns
         -------
         Nodes
-            Immutable.
+            An immutable object.
         """
         layout = Layout.of(
             check.check_count(n, "n"),
@@ -140,68 +141,68 @@ class Rule(BaseEstimator, ABC):
         )
 
     def has_origin(self, kernel: Kernel) -> bool:
-        """Whether a map of this rule has a column for the origin, known before the draw."""
+        """Return whether maps of this rule have a column for the origin."""
         return False
 
     @abstractmethod
     def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         """Draw ``layout.n_nodes`` nodes in ``d`` dimensions.
 
-        All randomness has to come from ``rng``. For a kernel that the rule cannot serve, raise
-        :meth:`refusal`.
+        Take all random numbers from ``rng``. If the rule does not support the kernel, raise
+        :meth:`unsupported`.
         """
 
     def is_fast(self, d: int) -> bool:
-        """Return whether features of ``d`` columns cost less than a product with a dense matrix.
+        """Return whether features of inputs with ``d`` columns are fast to compute.
 
-        Up to some width of the data nothing does, so that all rules are as fast.
+        With few columns, a dense product is the fastest method, so every rule is fast.
         """
         return d <= core.DENSE_UP_TO
 
     def for_remainder(self: Self) -> Self:
-        """Return the rule for the few nodes that remain behind whole blocks, drawn by themselves.
+        """Return the rule that draws the nodes outside of complete blocks on their own.
 
         ``rule="auto"`` uses it to find the best ``remainder``.
         """
         return self
 
     def describe_block(self, d: int, kernel: Kernel) -> BlockDescription | None:
-        """Return what closed forms of the error need, if the rule has one for this kernel.
+        """Return what closed forms of the error need, or ``None`` if none applies to this kernel.
 
-        ``rule="auto"`` tries out rules without a closed form.
+        ``rule="auto"`` measures the error of rules without a closed form.
         """
         return None
 
     def grown(self, nodes: Nodes, n: int, kernel: Kernel, rng: np.random.Generator) -> Nodes:
-        """Return nodes for ``n`` columns that begin with the given ones, their weights scaled down.
+        """Return nodes for ``n`` columns that begin with the given nodes, with smaller weights.
 
         Parameters
         ----------
         nodes : Nodes
-            Whole blocks that this rule has drawn for the kernel.
+            Complete blocks that this rule has drawn for the kernel.
         n : int
             Number of columns of the larger map.
         kernel : Kernel
-            What is approximated.
+            The kernel to approximate.
         rng : numpy.random.Generator
-            In the state after the earlier draw, or before it if ``grows_from_start``.
+            A generator in the state after the earlier draw, or before it if ``grows_from_start``.
         """
         if self.grows_from_start:
             return self.draw(nodes.directions.d, n, kernel, rng)
         layout = Layout.of(n, kernel, origin=nodes.has_origin_column, reflect=self.reflect)
         new_columns = n - nodes.n_columns(kernel)
         share = len(nodes.radii) / layout.n_nodes
-        # The weight that is left for the origin is known only when all nodes are there.
+        # The origin weight is known only after all nodes are drawn.
         rule = self.with_signed_origin() if nodes.has_origin_column else self
-        for _ in range(MOST_REDRAWS):
+        for _ in range(MAX_REDRAWS):
             others = rule.draw(nodes.directions.d, new_columns, kernel, rng)
             origin_weight = nodes.origin_weight * share + others.origin_weight * (1.0 - share)
             if not nodes.has_origin_column or origin_weight >= 0:
                 break
         else:
             raise RuntimeError(
-                f"{check.one_line(self)} found no radii with an origin weight >= 0 in "
-                f"{MOST_REDRAWS} draws: use origin='signed'."
+                f"{check.one_line(self)} drew radii {MAX_REDRAWS} times and the origin weight was "
+                "always negative: use origin='signed'."
             )
         return replace(
             others,
@@ -213,24 +214,24 @@ class Rule(BaseEstimator, ABC):
         )
 
     def with_signed_origin(self: Self) -> Self:
-        """Return the rule without a column for the origin, whose weight may be negative."""
+        """Return the rule with a possibly negative origin weight and no column for the origin."""
         return self
 
     def isotropic_spectrum(self, kernel: Kernel) -> IsotropicSpectrum:
-        """Return the kernel's spectrum, or raise an error if it has no rotations."""
+        """Return the kernel's spectrum, or raise an error if it is not isotropic."""
         spectrum = kernel.spectrum
         if not spectrum.is_isotropic:
-            raise self.refusal(
+            raise self.unsupported(
                 kernel,
-                "whose spectrum is not the same in all directions: use MonteCarlo() (rule='rff') "
-                "or QuasiMonteCarlo() (rule='halton').",
+                "whose spectrum is not isotropic: use MonteCarlo() (rule='rff') or "
+                "QuasiMonteCarlo() (rule='halton').",
             )
         return cast(IsotropicSpectrum, spectrum)
 
     def groups(self, layout: Layout, per_block: int = 1) -> list[Group]:
-        """Return the nodes of whole blocks and what remains, each with its share of the weight.
+        """Group the nodes into complete blocks and the rest, each with its share of the weight.
 
-        All nodes are one group where nothing remains, or where what remains counts like the rest.
+        All nodes form one group if all blocks are complete or ``remainder`` is 1.
         """
         n_nodes = layout.n_nodes
         whole, rest = self.whole_and_rest(layout, per_block)
@@ -240,36 +241,38 @@ class Rule(BaseEstimator, ABC):
         return [Group(slice(0, whole), 1.0 - share), Group(slice(whole, n_nodes), share)]
 
     def obstacle_to_growth(self) -> str | None:
-        """Return why nodes cannot be added to those of this rule, if they cannot.
+        """Return why nodes cannot be added to those of this rule, or ``None`` if they can.
 
-        Nodes that depend on how many there are cannot stay as they are.
+        They cannot be added if the existing nodes depend on the number of nodes.
         """
         return None
 
     def nodes_per_block(self, d: int) -> int:
-        """Return how many nodes belong together in ``d`` dimensions."""
+        """Return the number of nodes in a complete block in ``d`` dimensions."""
         return 1
 
     def whole_and_rest(self, layout: Layout, per_block: int) -> tuple[int, int]:
-        """Return how many nodes are in whole blocks and how many remain.
+        """Return the number of nodes in complete blocks and the number of other nodes.
 
-        Where there is no whole block, whole nodes take its place.
+        If no block is complete, count all nodes except a last one with a single column.
         """
         nodes = layout.n_nodes - layout.last_is_single
         whole = nodes // per_block * per_block or nodes
         return whole, layout.n_nodes - whole
 
-    def refusal(self, kernel: Kernel, reason: str) -> ValueError:
-        """Return the error that names rule and kernel, why they do not fit, and a way out."""
-        return ValueError(f"{check.one_line(self)} cannot serve {check.one_line(kernel)}, {reason}")
+    def unsupported(self, kernel: Kernel, reason: str) -> ValueError:
+        """Return an error that names the rule, the kernel, the reason and an alternative."""
+        return ValueError(
+            f"{check.one_line(self)} does not support {check.one_line(kernel)}, {reason}"
+        )
 
 
 def equal_weights(groups: list[Group]) -> Float64Array:
-    """Return the weights of nodes that are equal in each group."""
+    """Return equal weights for the nodes within each group."""
     return np.concatenate([np.full(group.size, group.share / group.size) for group in groups])
 
 
 def equally_weighted(frequencies: Float64Array, groups: list[Group]) -> Draw:
-    """Return nodes given by their frequencies, with weights that are equal in each group."""
+    """Return nodes at these frequencies, with equal weights within each group."""
     radii = np.ones(len(frequencies))
     return Draw(DenseDirections(frequencies), radii, equal_weights(groups))

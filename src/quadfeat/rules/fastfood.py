@@ -1,4 +1,4 @@
-"""Nodes by products of diagonal and Hadamard matrices."""
+"""Draw nodes by products of diagonal, permutation and Hadamard matrices."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from quadfeat.rules.nodes import Layout, TurnedVertices
 class Fastfood(Rule):
     r"""Gaussian nodes by products of diagonal, permutation and Hadamard matrices.
 
-    In each block, :math:`H G \Pi H B` with random signs ``B``, a permutation and Gaussian diagonal
-    ``G`` on input padded to a power of two; rows are brought to independent radii. Each single node
-    has exactly the right distribution, so the estimate is unbiased; the nodes of a block are
-    dependent but not orthogonal, so its error is about that of ``MonteCarlo``.
-    ``O(d)`` state and ``O(d log d)`` time for ``d`` nodes.
+    Each block is :math:`H G \Pi H B` with random signs ``B``, a permutation and a Gaussian diagonal
+    ``G``. Inputs are padded to a power of two, and rows are scaled to independent radii. Each node
+    on its own has the right distribution, so the estimate is unbiased. The nodes of a block are
+    dependent but not orthogonal, so the error is about that of ``MonteCarlo``. For ``d`` nodes, it
+    takes ``O(d)`` memory and ``O(d log d)`` time.
 
     Parameters
     ----------
     reflect : bool, default=True
-        Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`.
+        Use each node together with its reflection if ``f(w) != f(-w)``; see :class:`MonteCarlo`.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Fastfood(Rule):
 @register
 @dataclass(frozen=True, eq=False)
 class FastfoodMatrices(DrawnMatrices):
-    """Matrices with unit columns ``B H P G H``, held as three diagonals or permutations."""
+    """Matrices with unit columns ``B H P G H``, stored as two diagonals and a permutation."""
 
     signs: Array  # (count, p)
     permutations: Array  # (count, p)

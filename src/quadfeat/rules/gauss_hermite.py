@@ -1,4 +1,4 @@
-"""Nodes of a Gauss-Hermite grid."""
+"""Draw nodes from a Gauss-Hermite grid."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from quadfeat.rules.nodes import Layout
 
 @register
 class GaussHermite(Rule):
-    r"""Points of a product Gauss-Hermite grid, drawn by their weights and then weighted equally.
+    r"""Points of a product Gauss-Hermite grid, drawn with probability proportional to their weight.
 
-    The subsampled dense grid of Dao, De Sa and Re. Each coordinate of a node is one of ``degree``
-    Gauss-Hermite nodes, so its distribution has the moments of a Gaussian up to order
-    ``2 degree - 1`` only: biased where the kernel is narrow. Far out, where the Gaussian kernel is
-    0.0111, ``make bias`` found a bias of -1.0011 for degree 2, -0.4966 for degree 4 and -0.0097
-    for degree 8 (d = 4, difference along an axis).
+    This is the subsampled dense grid of Dao, De Sa and Re, and all nodes have equal weights. Each
+    coordinate of a node is one of ``degree`` Gauss-Hermite nodes, so its distribution matches the
+    moments of a Gaussian only up to order ``2 degree - 1``. The rule is therefore biased for narrow
+    kernels. Where the Gaussian kernel is 0.0111, ``make bias`` measured a bias of -1.0011 for
+    degree 2, -0.4966 for degree 4 and -0.0097 for degree 8 (d = 4, difference along an axis).
 
     Parameters
     ----------
     degree : int, default=8
         Grid points per coordinate, from 2 to 128.
     reflect : bool, default=True
-        Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`.
+        Use each node together with its reflection if ``f(w) != f(-w)``; see :class:`MonteCarlo`.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class GaussHermite(Rule):
     def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
         degree = check.check_count(self.degree, "degree", minimum=2)
         if degree > 128:
-            raise ValueError(f"degree={degree} is not valid: give at most 128, which is plenty.")
+            raise ValueError(f"degree={degree} is not valid: pass at most 128.")
         spectrum = self.isotropic_spectrum(kernel)
         grid, weights = np.polynomial.hermite_e.hermegauss(degree)
         normals = rng.choice(grid, size=(layout.n_nodes, d), p=weights / weights.sum())

@@ -1,4 +1,4 @@
-"""Independent random nodes."""
+"""Draw independent random nodes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from quadfeat.rules.nodes import Layout
 class MonteCarlo(Rule):
     """Independent random nodes: random Fourier features (RFF), the rule SR(1,1).
 
-    Unbiased, for every kernel.
+    The rule is unbiased for every kernel.
 
     Parameters
     ----------
     reflect : bool, default=True
-        Use each node with its reflection where ``f(w) != f(-w)``, as SR(1,1) does: two columns a
-        node. For arc-cosine kernels this is never worse at equal columns, since the two are never
-        both nonzero. The published baselines do without. Makes no difference to stationary kernels.
+        Use each node together with its reflection if ``f(w) != f(-w)``, as SR(1,1) does, with two
+        columns per node. For arc-cosine kernels this is never worse for the same number of columns,
+        since at most one of the two is nonzero. Published baselines do not reflect nodes. It makes
+        no difference for stationary kernels.
     remainder : float from 0 to 1, default=1.0
-        Weight of a column that stands alone, relative to the others; see
+        Weight of a last node with a single column, relative to the others; see
         :class:`SphericalRadial`.
 
     Examples

@@ -1,4 +1,4 @@
-"""The nodes that a rule has drawn: directions, radii, weights, and how they become columns."""
+"""Hold the nodes that a rule has drawn: directions, radii, weights and the layout of columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quadfeat.rotations import DrawnMatrices, pad
 
 
 class Directions(ABC):
-    """Where the nodes point. Immutable."""
+    """Base class of immutable directions of nodes."""
 
     d: int
     count: int
@@ -33,10 +33,10 @@ class Directions(ABC):
 
     @abstractmethod
     def followed_by(self, others: Any) -> Directions:
-        """Return these directions and, behind them, others of the same kind."""
+        """Return these directions followed by others of the same class."""
 
     def structure(self) -> dict[str, Any] | None:
-        """Return what the native core has to know to compute ``project``, if it can."""
+        """Return what the native core needs to compute :meth:`project`, or ``None``."""
         return None
 
     def longest(self) -> float:
@@ -47,7 +47,7 @@ class Directions(ABC):
 @register
 @dataclass(frozen=True, eq=False)
 class DenseDirections(Directions):
-    """Directions held as the rows of a matrix (of any length: they may be whole frequencies)."""
+    """Directions stored as the rows of a matrix. They may have any length."""
 
     matrix: Float64Array
 
@@ -81,10 +81,10 @@ class DenseDirections(Directions):
 @register
 @dataclass(frozen=True, eq=False)
 class TurnedVertices(Directions):
-    """The vertices of a simplex or orthoplex, turned by a matrix of its own in each block.
+    """The vertices of a simplex or orthoplex, rotated by a different matrix in each block.
 
-    The orthoplex' vertices are the axes, so its directions are the columns of the matrices. The
-    last block is cut to make ``count`` directions in all.
+    The vertices of an orthoplex are the axes, so its directions are the columns of the matrices.
+    The last block is cut to give ``count`` directions in total.
     """
 
     matrices: DrawnMatrices
@@ -100,7 +100,7 @@ class TurnedVertices(Directions):
         n_blocks, size = self.matrices.count, self.matrices.size
         checks.expect(
             size >= d and self.matrices.fits(d),
-            f"matrices of nodes_ have the size {size}, which does not fit {d} columns",
+            f"matrices of nodes_ have size {size}, which does not fit {d} columns",
         )
         needed = -(-count // (size + bool(self.simplex)))
         checks.expect(n_blocks == needed, f"nodes_ have {n_blocks} blocks and need {needed}")
@@ -120,7 +120,7 @@ class TurnedVertices(Directions):
         return matrices
 
     def followed_by(self, others: TurnedVertices) -> TurnedVertices:
-        # Whole blocks only: the others begin with a block of their own.
+        # These directions end with a complete block, so the others start a new one.
         matrices = self.matrices.followed_by(others.matrices)
         return replace(self, matrices=matrices, count=self.count + others.count)
 
@@ -150,14 +150,14 @@ class Nodes(CopiedState):
     origin_weight : float
         The weight ``omega_0`` of the value at the origin.
     has_origin_column : bool
-        Whether the origin is a column of the map. Otherwise only
-        ``QuadratureFeatures.approximate_kernel`` adds it.
+        Whether the map has a column for the origin. Otherwise only
+        ``QuadratureFeatures.approximate_kernel`` adds the origin's term.
     reflected : bool
-        Whether a node stands for the pair ``w_j, -w_j`` with half the weight each.
+        Whether a node represents the pair ``w_j, -w_j``, each with half the weight.
     last_is_single : bool
-        Whether the last node has one column where the others have two.
+        Whether the last node has one column although the others have two.
     phase : float
-        Shift of a last cosine that stands alone.
+        Phase shift of the last cosine if its node has a single column.
     """
 
     directions: Directions
@@ -179,42 +179,40 @@ class Nodes(CopiedState):
         for name in ("radii", "weights"):
             values = getattr(self, name)
             checks.check_array(values, (n_nodes,), np.float64, f"{name} of nodes_")
-            checks.expect(bool((values >= 0).all()), f"{name} of nodes_ are negative")
+            checks.expect(bool((values >= 0).all()), f"{name} of nodes_ has negative values")
         for name in ("origin_weight", "phase"):
             checks.check_finite(getattr(self, name), f"{name} of nodes_")
         for name in ("has_origin_column", "reflected", "last_is_single"):
             checks.check_flag(getattr(self, name), f"{name} of nodes_")
         checks.expect(
             self.origin_weight >= 0 or not self.has_origin_column,
-            f"the origin of nodes_ has a column, and the weight {self.origin_weight!r}",
+            f"nodes_ has an origin column with the negative weight {self.origin_weight!r}",
         )
 
     def check_fits(self, kernel: Kernel, d: int) -> None:
-        """Raise a ValueError unless these are nodes for a kernel of inputs of width ``d``."""
-        checks.expect(
-            self.directions.d == d, f"nodes_ are for {self.directions.d} columns, not {d}"
-        )
+        """Raise a ValueError unless the nodes fit a kernel of inputs with ``d`` columns."""
+        checks.expect(self.directions.d == d, f"nodes_ is for {self.directions.d} columns, not {d}")
         checks.expect(
             not self.reflected or not kernel.nonlinearity.is_even,
-            "nodes_ have reflections, which the kernel has no use for",
+            "nodes_ has reflected nodes, but the nonlinearity of the kernel is even",
         )
         checks.expect(
             not self.last_is_single or columns_per_node(kernel, self.reflected) == 2,
-            "the last of nodes_ has one column of one",
+            "the last node of nodes_ is single, but all nodes have one column",
         )
 
     def n_columns(self, kernel: Kernel) -> int:
-        """Return how many columns the features have."""
+        """Return the number of columns of the features."""
         columns = len(self.radii) * columns_per_node(kernel, self.reflected)
         return columns - self.last_is_single + self.has_origin_column
 
     def column_starts(self, kernel: Kernel) -> Array:
-        """Return the first column of each node, and the origin's if it has one."""
+        """Return the first column of each node, and that of the origin if it has one."""
         starts = np.arange(len(self.radii)) * columns_per_node(kernel, self.reflected)
         return np.append(starts, self.n_columns(kernel) - 1) if self.has_origin_column else starts
 
     def frequencies(self) -> Float64Array:
-        """Return the nodes ``w_j`` themselves, shape (n_nodes, d)."""
+        """Return the nodes ``w_j``, shape (n_nodes, d)."""
         return self.directions.dense() * self.radii[:, None]
 
     def arguments(self, X: Array) -> Array:
@@ -225,24 +223,25 @@ class Nodes(CopiedState):
 
     @cached_property
     def longest(self) -> float:
-        """A bound of the length of the longest node."""
+        """An upper bound of the lengths of the nodes."""
         return self.directions.longest() * float(self.radii.max())
 
     def amplitudes(self, kernel: Kernel) -> Float64Array:
-        """Return the factor of each node's columns: ``sqrt(c omega_j)``, shared by a pair."""
+        """Return the factor ``sqrt(c omega_j)`` of the columns of each node."""
         squares = kernel.constant * self.weights
         if self.reflected:
             squares = squares / 2
         if self.last_is_single:
-            # Alone, a cosine at a random phase or one of two reflections counts for both.
+            # A single cosine with a random phase, or one of two reflections, represents both.
             squares = np.append(squares[:-1], 2 * squares[-1])
         return np.asarray(np.sqrt(squares))
 
     def write_features(self, X: Array, kernel: Kernel, out: Array) -> None:
-        """Write the features of scaled rows ``X`` into ``out``; its dtype is that of ``X``.
+        """Write the features of scaled rows ``X`` into ``out``, which has the dtype of ``X``.
 
         The columns of the nodes come first, in the order that
-        :func:`quadfeat.engine.reference.write_features` describes; the origin's column is the last.
+        :func:`quadfeat.engine.reference.write_features` describes. The column of the origin comes
+        last.
         """
         self.write_columns(self.arguments(X), kernel, out)
 
@@ -261,20 +260,22 @@ class Nodes(CopiedState):
             out[:, -1] = self.origin_feature(kernel)
 
     def origin_feature(self, kernel: Kernel) -> float:
-        """Return the value of the origin's column, or 0 if there is none."""
+        """Return the value of the origin's column, or 0 without such a column."""
         if not self.has_origin_column:
             return 0.0
         return float(np.sqrt(kernel.constant * self.origin_weight)) * kernel.nonlinearity.at_zero
 
     def origin_correction(self, kernel: Kernel) -> float:
-        """Return what the columns lack of the estimate: ``c omega_0 phi(0)^2`` if not a column."""
+        """Return the origin's term ``c omega_0 phi(0)^2``, or 0 if the origin has a column."""
         if self.has_origin_column:
             return 0.0
         return kernel.constant * self.origin_weight * kernel.nonlinearity.at_zero**2
 
 
 def columns_per_node(kernel: Kernel, reflected: bool) -> int:
-    """Return how many columns a whole node has: a cosine and a sine, or itself and its reflection.
+    """Return the number of columns of a complete node.
+
+    It is 2 for a cosine and a sine, or for a node and its reflection.
 
     Examples
     --------
@@ -287,7 +288,7 @@ def columns_per_node(kernel: Kernel, reflected: bool) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a number of columns is spent: on the origin, on whole nodes, on half a node."""
+    """The assignment of columns to the origin, to complete nodes and to a last single column."""
 
     n_nodes: int
     has_origin_column: bool
@@ -296,7 +297,7 @@ class Layout:
 
     @classmethod
     def of(cls, n_columns: int, kernel: Kernel, *, origin: bool, reflect: bool) -> Layout:
-        """Return the layout of ``n_columns``; the origin gets none where it would be the only one.
+        """Return the layout of ``n_columns``. A single column goes to a node, not to the origin.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Rules by the names that the literature uses."""
+"""Look up rules by their names in the literature."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _rom() -> Rule:
     )
 
 
-# Rules by the names that the literature uses. SORF and ROM are the same matrix.
+# Names from the literature. SORF and ROM use the same matrix.
 NAMED: dict[str, Callable[[], Rule]] = {
     "sr33": SphericalRadial,
     "rff": MonteCarlo,
@@ -35,9 +35,9 @@ NAMED: dict[str, Callable[[], Rule]] = {
 
 
 def as_rule(rule: Rule | str) -> Rule:
-    """Return the rule that a name stands for, or the rule itself.
+    """Return the rule with a given name; return a rule object unchanged.
 
-    The name ``"auto"`` stands for none: what it means depends on the data.
+    ``"auto"`` is not a valid name here, since its meaning depends on the data.
 
     Examples
     --------

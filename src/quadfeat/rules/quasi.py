@@ -1,4 +1,4 @@
-"""Low-discrepancy nodes."""
+"""Draw low-discrepancy nodes."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from quadfeat.rules.nodes import Layout
 
 @register
 class QuasiMonteCarlo(Rule):
-    """Scrambled low-discrepancy points through the inverse distribution function.
+    """Scrambled low-discrepancy points, mapped by the inverse distribution function.
 
-    Unbiased, for every kernel, because each scrambled point is uniform. Best in low dimension with
-    many nodes. Kernels that are scale mixtures (Matern, rational quadratic) take one coordinate
-    more than the input has.
+    The rule is unbiased for every kernel, because each scrambled point is uniform. It is best in
+    low dimensions with many nodes. Kernels that are scale mixtures (Matern, rational quadratic)
+    need one coordinate more than the input has.
 
-    With ``matched=True`` the nodes are stretched by a symmetric matrix until their second moments
-    are those of the kernel's frequencies. The rule is then exact on polynomials of degree 3, as
-    SR(3,3) is, and keeps the low discrepancy; its bias vanishes as nodes become many.
+    With ``matched=True``, the nodes are multiplied by a symmetric matrix that gives them the second
+    moments of the kernel's frequencies. The rule is then exact for polynomials of degree 3, like
+    SR(3,3), and keeps its low discrepancy. Its bias vanishes as the number of nodes grows.
 
     Parameters
     ----------
     sequence : {"halton", "sobol"}, default="halton"
-        Sobol points are at their best when the number of nodes is a power of two, and exist for up
-        to 21201 coordinates. Halton points need memory that grows faster than ``d^2`` (gigabytes
-        for some thousands of columns).
+        Sobol points work best if the number of nodes is a power of two, and exist for up to 21201
+        coordinates. The memory for Halton points grows faster than ``d^2`` (gigabytes for a few
+        thousand columns).
     matched : bool, default=False
-        Make the second moments exact. Needs at least as many whole nodes as the input has columns,
-        and a kernel whose frequencies have second moments (not Laplacian, nor Matern up to
-        ``nu = 1``).
+        Make the second moments exact. This needs at least as many complete nodes as the input has
+        columns, and a kernel whose frequencies have finite second moments (neither Laplacian nor
+        Matern with ``nu <= 1``).
     reflect : bool, default=True
-        Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`.
+        Use each node together with its reflection if ``f(w) != f(-w)``; see :class:`MonteCarlo`.
     remainder : float from 0 to 1, default=1.0
-        Weight of a column that stands alone, relative to the others; see
+        Weight of a last node with a single column, relative to the others; see
         :class:`SphericalRadial`.
 
     Examples
@@ -74,18 +74,18 @@ class QuasiMonteCarlo(Rule):
         matched = check.check_flag(self.matched, "matched")
         spectrum = kernel.spectrum
         coordinates = spectrum.n_uniforms(d)
-        # SciPy would spawn a generator from rng whatever its state, on which nodes have to depend.
+        # SciPy spawns from rng without using its state, but nodes must depend on the state.
         scrambling = child(rng)
         if self.sequence == "halton":
             points = qmc.Halton(coordinates, scramble=True, rng=scrambling).random(layout.n_nodes)
         else:
             if coordinates > qmc.Sobol.MAXDIM:
-                raise self.refusal(
+                raise self.unsupported(
                     kernel,
-                    f"which takes {coordinates} coordinates on this data, since there are Sobol "
-                    f"points of {qmc.Sobol.MAXDIM} at most: use MonteCarlo() (rule='rff').",
+                    f"which needs {coordinates} coordinates for this X, more than the "
+                    f"{qmc.Sobol.MAXDIM} of Sobol points: use MonteCarlo() (rule='rff').",
                 )
-            # Drawn to the next power of two and cut: SciPy warns about any other number.
+            # Draw a power of two and cut, because SciPy warns about any other number of points.
             sobol = qmc.Sobol(coordinates, scramble=True, rng=scrambling)
             points = sobol.random_base2((layout.n_nodes - 1).bit_length())[: layout.n_nodes]
         frequencies = spectrum.frequencies(points, d)
@@ -95,32 +95,32 @@ class QuasiMonteCarlo(Rule):
         return equally_weighted(frequencies, groups)
 
     def for_remainder(self) -> QuasiMonteCarlo:
-        return clone(self).set_params(matched=False)  # there are too few nodes to match
+        return clone(self).set_params(matched=False)  # too few nodes to match moments
 
     def obstacle_to_growth(self) -> str | None:
         if self.matched:
-            return "matched nodes all change with their number; use matched=False."
+            return "matched nodes depend on the number of nodes; use matched=False."
         return None
 
     def _stretch(self, frequencies: Float64Array, kernel: Kernel) -> Float64Array:
-        """Return the matrix after which nodes have the second moments of the spectrum."""
+        """Return the matrix that gives nodes the second moments of the spectrum."""
         n_nodes, d = frequencies.shape
         wanted = self.isotropic_spectrum(kernel).moment(d, 1.0) / d
         if not np.isfinite(wanted):
-            raise self.refusal(
-                kernel, "whose frequencies have no second moments: use matched=False."
+            raise self.unsupported(
+                kernel, "whose frequencies have infinite second moments: use matched=False."
             )
         if n_nodes < d:
-            raise self.refusal(
+            raise self.unsupported(
                 kernel,
-                f"since {n_nodes} whole nodes cannot have the second moments of {d} columns: use "
-                "matched=False or more components.",
+                f"since {n_nodes} complete nodes are too few to match the second moments of {d} "
+                "columns: use matched=False or increase n_components.",
             )
         moments, vectors = np.linalg.eigh(frequencies.T @ frequencies / n_nodes)
         if moments[0] <= d * np.finfo(np.float64).eps * moments[-1]:
-            raise self.refusal(
+            raise self.unsupported(
                 kernel,
-                f"since its {n_nodes} nodes lie in fewer than {d} dimensions: use matched=False or "
-                "more components.",
+                f"since its {n_nodes} nodes span fewer than {d} dimensions: use matched=False or "
+                "increase n_components.",
             )
         return np.asarray((vectors * np.sqrt(wanted / moments)) @ vectors.T)

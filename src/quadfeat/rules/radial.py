@@ -1,7 +1,8 @@
-r"""Radial rules: how long the nodes of a spherical-radial rule are, and what they weigh.
+r"""Radial rules: the lengths and weights of the nodes of a spherical-radial rule.
 
-A node is a direction times a radius. With :math:`m_t = E[\rho^{2t}]` of the lengths of the kernel's
-frequencies (for Gaussian frequencies :math:`\rho \sim \chi(d)`), ``M`` nodes have
+A node is a direction times a radius. Let :math:`m_t = E[\rho^{2t}]`, where :math:`\rho` is the
+length of the kernel's random frequency (:math:`\rho \sim \chi(d)` for Gaussian frequencies). Then
+``M`` nodes have
 
 =================== ========== ============================== ============================
 rule                short form radius                         weight
@@ -14,7 +15,7 @@ rule                short form radius                         weight
 =================== ========== ============================== ============================
 
 ``Tilted(0)`` is the rule of degree 1 and ``Tilted(1)`` that of degree 3. The parameter ``tilt`` of
-:class:`quadfeat.rules.SphericalRadial` takes the short form, or the object.
+:class:`quadfeat.rules.SphericalRadial` accepts the short form or the object.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ from quadfeat._utils.validation import Float64Array
 from quadfeat.io import register
 from quadfeat.kernels import IsotropicSpectrum, Nonlinearity
 
-# How many equally likely radii stand for a radial distribution in closed forms.
+# Number of equally likely radii that represent a radial distribution in closed forms.
 N_RADII = 64
 
-# Fractional parts of multiples of their roots spread evenly, each by itself and together.
+# The fractional parts of multiples of their square roots fill the unit cube evenly.
 PRIMES = (2, 3, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
 
 
 @dataclass(frozen=True)
 class RadialProblem:
-    """What a radial rule has to know about the kernel.
+    """The properties of the kernel that a radial rule needs.
 
     Attributes
     ----------
     spectrum : IsotropicSpectrum
         The distribution of frequencies.
     nonlinearity : Nonlinearity
-        The function of a feature.
+        The function ``phi`` of the features.
     d : int
-        The dimension of the nodes. A rotation may have padded that of the data.
+        The dimension of the nodes, which is larger than that of the data if a rotation pads it.
     """
 
     spectrum: IsotropicSpectrum
@@ -59,29 +60,28 @@ class RadialProblem:
     d: int
 
     def moment(self, t: float) -> float:
-        r"""Return :math:`m_t = E[\rho^{2t}]`, infinite where the integral diverges."""
+        r"""Return :math:`m_t = E[\rho^{2t}]`, or infinity if the integral diverges."""
         return self.spectrum.moment(self.d, t)
 
 
 class RadialRule(BaseEstimator, ABC):
     r"""Base class of radial rules.
 
-    A subclass defines :meth:`radii` and :meth:`weights`, and whichever of the following differ from
+    A subclass defines :meth:`radii` and :meth:`weights`, and the attributes below that differ from
     their defaults. As in every scikit-learn object, ``__init__`` only assigns its parameters.
 
     Attributes
     ----------
     tilt : float
-        By how much the distribution is tilted that radii are drawn from. Other tilts than 0 are
-        rejected for a spectrum that cannot be tilted.
+        The tilt of the distribution of radii. A spectrum that cannot be tilted allows only 0.
     draws_radii : bool
-        Whether :meth:`radii` uses uniform numbers. Otherwise all radii are the same, and the
-        parameter ``radii`` of the spherical-radial rule has to keep its default.
+        Whether :meth:`radii` uses uniforms. Otherwise all radii are the same, and the parameter
+        ``radii`` of the spherical-radial rule must keep its default.
     has_origin_weight : bool
-        Whether the weights sum to other numbers than 1, so that the origin has the rest.
+        Whether the weights may not sum to 1, so that the origin gets the difference.
     is_normalized : bool
-        Whether the weights, with that of the origin, sum to 1. Weights that make up for radii are
-        not: the parameter ``origin`` has no effect then.
+        Whether the weights, including that of the origin, sum to 1. If not, the parameter
+        ``origin`` has no effect.
     is_unbiased : bool
         Whether the expectation over radii is exact for every kernel.
     """
@@ -94,12 +94,12 @@ class RadialRule(BaseEstimator, ABC):
 
     @abstractmethod
     def radii(self, uniforms: Float64Array, problem: RadialProblem) -> Float64Array:
-        """Map uniform numbers to radii.
+        """Map uniforms to radii.
 
         Parameters
         ----------
         uniforms : array of shape (n_nodes, ``spectrum.n_radial``)
-            Random or stratified; of shape (n_nodes, 0) unless ``draws_radii``.
+            Random or stratified numbers. The shape is (n_nodes, 0) if ``draws_radii`` is false.
         problem : RadialProblem
 
         Returns
@@ -115,7 +115,7 @@ class RadialRule(BaseEstimator, ABC):
         ----------
         radii : array of shape (n_nodes,)
         share : float
-            What the weights of these nodes and their part of the origin's sum to.
+            The sum of the weights of these nodes, including their part of the origin weight.
         problem : RadialProblem
 
         Returns
@@ -124,12 +124,12 @@ class RadialRule(BaseEstimator, ABC):
         """
 
     def constant_radii(self, uniforms: Float64Array, problem: RadialProblem) -> Float64Array:
-        """Return root mean squares instead of draws of the chi distribution, as ROM has them.
+        """Return root mean squares instead of draws from the chi distribution, as in ROM.
 
         Parameters
         ----------
         uniforms : array of shape (n_nodes, ``spectrum.n_mixing``)
-            For kernels that are scale mixtures, whose scale is still drawn.
+            Numbers to draw the scale of kernels that are scale mixtures.
         problem : RadialProblem
 
         Returns
@@ -144,7 +144,7 @@ class RadialRule(BaseEstimator, ABC):
         return float(self.tilt)
 
     def obstacle(self, problem: RadialProblem) -> str | None:
-        """Return why the rule cannot serve a kernel, if it cannot: ``"whose ..."``."""
+        """Return why the rule does not support a kernel (``"whose ..."``), or ``None``."""
         if self.tilt != 0 and not problem.spectrum.can_be_tilted:
             return "whose radii cannot be tilted"
         return None
@@ -152,12 +152,12 @@ class RadialRule(BaseEstimator, ABC):
     def has_finite_variance(self, problem: RadialProblem, *, constant: bool = False) -> bool:
         """Return whether the estimate has a finite variance.
 
-        ``constant`` says that radii are those of :meth:`constant_radii`.
+        Set ``constant`` if the radii are those of :meth:`constant_radii`.
         """
         return True
 
     def equally_likely(self, problem: RadialProblem) -> tuple[Float64Array, Float64Array]:
-        """Return radii that stand for the whole distribution, and weights whose mean is near 1.
+        """Return equally likely radii and their weights, whose mean is close to 1.
 
         Closed forms of the error compute expectations with them.
         """
@@ -174,15 +174,15 @@ class RadialRule(BaseEstimator, ABC):
 
 @register
 class Tilted(RadialRule):
-    r"""Radii of the tilted distribution, and weights that make up for it.
+    r"""Radii from the tilted distribution, with weights that correct for the tilt.
 
-    The density of the radius is multiplied by :math:`\rho^{2t}`, so that each node has the weight
-    :math:`m_t / (M \rho^{2t})`. Unbiased.
+    The density of the radius is multiplied by :math:`\rho^{2t}`, so each node gets the weight
+    :math:`m_t / (M \rho^{2t})`. The rule is unbiased.
 
     Parameters
     ----------
     tilt : float from 0 to 1, default=1.0
-        0 is the rule of degree 1, with equal weights and nothing at the origin. 1 is the rule of
+        0 is the rule of degree 1, with equal weights and no weight at the origin. 1 is the rule of
         degree 3.
 
     Examples
@@ -212,7 +212,7 @@ class Tilted(RadialRule):
 
     def has_finite_variance(self, problem: RadialProblem, *, constant: bool = False) -> bool:
         t, order = float(self.tilt), problem.nonlinearity.homogeneity
-        # If phi falls to 0 like a power of at least t, the weights near the origin do not matter.
+        # If phi vanishes at 0 like a power of at least t, large weights near the origin do no harm.
         if order is not None and order >= t:
             return True
         inverse = problem.spectrum.mixing_moment(-t) if constant else problem.moment(-t)
@@ -226,7 +226,9 @@ class Tilted(RadialRule):
 
 @register
 class Exact(RadialRule):
-    """Radii of 1: for a homogeneous nonlinearity, whose radius integrates out. Unbiased.
+    """Radii of 1 for a homogeneous nonlinearity, whose radial integral is known exactly.
+
+    The rule is unbiased.
 
     Examples
     --------
@@ -249,7 +251,7 @@ class Exact(RadialRule):
 
     def highest_moment(self, problem: RadialProblem) -> float:
         order = problem.nonlinearity.homogeneity
-        assert order is not None  # obstacle has seen to it
+        assert order is not None  # obstacle() has checked it
         return order
 
     def obstacle(self, problem: RadialProblem) -> str | None:
@@ -260,7 +262,9 @@ class Exact(RadialRule):
 
 @register
 class Fixed(RadialRule):
-    """One radius for all nodes that makes fourth moments right, too. Biased on narrow kernels.
+    """The same radius for all nodes, chosen to match the second and fourth radial moments.
+
+    The rule is biased for narrow kernels.
 
     Examples
     --------
@@ -286,12 +290,12 @@ class Fixed(RadialRule):
         return np.array([math.sqrt(fourth / second)]), np.array([second**2 / fourth])
 
 
-# Strings that stand for a radial rule, as numbers do for tilts.
+# Radial rules by name. A number means Tilted(number).
 NAMED: dict[str, Callable[[], RadialRule]] = {"exact": Exact, "fixed": Fixed}
 
 
 def as_radial_rule(tilt: Any) -> RadialRule:
-    """Return the radial rule that a short form stands for, or the rule itself.
+    """Return the radial rule for a short form; return a rule object unchanged.
 
     Examples
     --------
@@ -309,16 +313,16 @@ def as_radial_rule(tilt: Any) -> RadialRule:
 
 
 def _not_valid(tilt: Any) -> str:
-    return f"tilt={tilt!r} is not valid: give a number from 0 to 1, 'exact' or 'fixed'."
+    return f"tilt={tilt!r} is not valid: pass a number from 0 to 1, 'exact' or 'fixed'."
 
 
 def spread_uniforms(n_coordinates: int) -> Float64Array:
-    """Return points that are spread evenly over the unit cube, in the order of the first.
+    """Return points that fill the unit cube evenly, sorted by their first coordinate.
 
-    The first coordinate has the midpoints of equally likely slices.
+    The first coordinates are the midpoints of equally likely slices.
     """
     k = np.arange(1, N_RADII + 1)
-    # The golden ratio spreads best with the first coordinate, so it makes the second one.
+    # Multiples of the golden ratio fill the square with the first coordinate best.
     steps = [(math.sqrt(5) - 1) / 2, *(math.sqrt(prime) for prime in PRIMES)]
     columns = [(k - 0.5) / N_RADII]
     columns += [np.modf(k * steps[i % len(steps)])[0] for i in range(n_coordinates - 1)]
@@ -326,5 +330,5 @@ def spread_uniforms(n_coordinates: int) -> Float64Array:
 
 
 def radial_slices(spectrum: IsotropicSpectrum, d: int, tilt: float) -> Float64Array:
-    """Return radii that stand for equally likely slices of the tilted distribution."""
+    """Return one radius for each of many equally likely slices of the tilted distribution."""
     return spectrum.radii(spread_uniforms(spectrum.n_radial), d, tilt)

@@ -1,4 +1,4 @@
-"""Turned vertices of a simplex or orthoplex: the rules of the paper."""
+"""Draw rotated vertices of a simplex or orthoplex: the rules of the paper."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from quadfeat.rotations import (
     Butterfly,
     Rotation,
 )
-from quadfeat.rules.base import MOST_REDRAWS, BlockDescription, Draw, Group, Rule
+from quadfeat.rules.base import MAX_REDRAWS, BlockDescription, Draw, Group, Rule
 from quadfeat.rules.nodes import Layout, TurnedVertices
 from quadfeat.rules.radial import RadialProblem, RadialRule, as_radial_rule
 
 
 @register
 class SphericalRadial(Rule):
-    r"""Randomly turned vertices of a simplex or orthoplex, with radii and weights that fit.
+    r"""Randomly rotated vertices of a simplex or orthoplex, with matching radii and weights.
 
-    In ``d`` dimensions and with :math:`m_t = E[\rho^{2t}]` of the lengths of the kernel's
-    frequencies (for Gaussian ones :math:`\rho \sim \chi(d)`), ``M`` nodes have
+    Let :math:`m_t = E[\rho^{2t}]`, where :math:`\rho` is the length of the kernel's random
+    frequency in ``d`` dimensions (:math:`\rho \sim \chi(d)` for Gaussian frequencies). Then ``M``
+    nodes have
 
     ============ ============================== ============================ =======================
     tilt         radius                         weight                       origin
@@ -40,17 +41,17 @@ class SphericalRadial(Rule):
     ``"fixed"``  :math:`\sqrt{d+2}`             :math:`d / ((d+2) M)`        biased
     ============ ============================== ============================ =======================
 
-    and the origin weight :math:`\omega_0 = 1 - \sum_j \omega_j` where there is one. With ``tilt=1``
-    and whole blocks, each single draw integrates all polynomials of degree 3 exactly. ``"exact"``
-    is for nonlinearities that are homogeneous of some order ``b`` (arc-cosine), where the radius
-    integrates out.
+    If there is an origin weight, it is :math:`\omega_0 = 1 - \sum_j \omega_j`. With ``tilt=1`` and
+    complete blocks, every draw integrates all polynomials of degree 3 exactly. ``"exact"`` is for
+    nonlinearities that are homogeneous of some order ``b`` (arc-cosine), whose radial integral is
+    known.
 
-    Unbiased with ``origin="signed"``, any number as ``tilt`` (or ``"exact"``), radii that are
-    drawn, and a rotation whose columns are uniform: Haar, Householder, or Butterfly (for ``d`` not
-    a power of two up to some 0.0005, see there).
+    The rule is unbiased with ``origin="signed"``, any number or ``"exact"`` as ``tilt``, radii that
+    are not ``"constant"``, and a rotation with uniform columns: Haar, Householder or Butterfly. If
+    ``d`` is not a power of two, Butterfly has a bias of about 0.0005 (see its docstring).
 
-    What is not unbiased, as ``make bias`` found it for maps of one block, where the Gaussian kernel
-    is 0.1353 (difference along an axis, standard errors below 0.003):
+    Other settings are biased. ``make bias`` measured the following for maps of one block and a
+    Gaussian kernel of value 0.1353 (difference along an axis, standard errors below 0.003):
 
     ==================================== ======= ======= =======
     bias                                 d = 4   d = 16  d = 64
@@ -63,47 +64,57 @@ class SphericalRadial(Rule):
     ``origin="renormalise"``             -0.0542 -0.0023 +0.0000
     ==================================== ======= ======= =======
 
-    Nearer, where the kernel is 0.9048, ``"fixed"`` has no bias that shows in four digits, and
-    ``"resample"`` one of +0.0006, +0.0003 and +0.0001; that of ``"renormalise"`` is -0.0108,
+    For closer rows, where the kernel is 0.9048, ``"fixed"`` has no bias to four digits. The bias of
+    ``"resample"`` is +0.0006, +0.0003 and +0.0001, and that of ``"renormalise"`` is -0.0108,
     -0.0007 and below 0.0001.
 
-    Whole blocks are ``d + 1`` nodes (``d`` for the orthoplex). The nodes of an incomplete last
-    block are not spread evenly over all directions, and a column that stands alone has the noise of
-    its phase: on wide kernels either may spoil what whole blocks integrate exactly. ``remainder``
-    weighs them down; ``rule="auto"`` finds by how much.
+    A complete block has ``d + 1`` nodes (``d`` for the orthoplex). The nodes of an incomplete last
+    block do not cover all directions evenly, and the random phase of a single last column adds
+    noise. For wide kernels, both can dominate the small error of complete blocks. ``remainder``
+    lowers their weight, and ``rule="auto"`` chooses its value.
 
     Parameters
     ----------
     directions : {"simplex", "orthoplex"}, default="simplex"
-        ``d + 1`` or ``d`` directions a block.
+        A block has ``d + 1`` directions for the simplex and ``d`` for the orthoplex.
     tilt : float from 0 to 1, "exact", "fixed" or RadialRule, default=1.0
-        The radial rule. 0 suits narrow kernels, 1 wide ones. From ``d / 2`` on the weights have
-        infinite variance, which draws a warning. Numbers and strings are short forms of the
+        The radial rule. 0 suits narrow kernels and 1 wide ones. If ``tilt >= d / 2``, the weights
+        have infinite variance and a warning is issued. Numbers and strings are short forms of the
         objects in :mod:`quadfeat.rules.radial`.
     radii : {"independent", "stratified", "shared", "constant"}, default="independent"
-        A radius of its own for each node; one from each of ``M`` equally likely slices, in random
-        order, which makes the origin weight tiny; one for each block; or, as in ROM, the root mean
-        square :math:`\sqrt{d+2t}` of the chi distribution for all nodes (biased; kernels that are
-        scale mixtures, such as Matern, still draw the scale).
+        How radii are drawn.
+
+        - ``"independent"``: one radius per node.
+        - ``"stratified"``: one radius from each of ``M`` equally likely slices, in random order.
+          This makes the origin weight tiny.
+        - ``"shared"``: one radius per block.
+        - ``"constant"``: the root mean square :math:`\sqrt{d+2t}` of the chi distribution for all
+          nodes, as in ROM. This is biased. Kernels that are scale mixtures, such as Matern, still
+          draw the scale.
     origin : {"resample", "signed", "renormalise", "match"}, default="resample"
-        What to do with ``omega_0``, which may be negative. ``"resample"`` draws all radii again
-        until it is not, and gives it a column (none where ``phi(0) = 0``). ``"signed"`` leaves
-        radii as drawn: ``approximate_kernel`` adds the constant, ``transform`` has no column for it
-        (a model with an intercept does not miss it). ``"renormalise"`` makes the other weights sum
-        to 1. ``"match"`` does so too and stretches all radii by a common factor so that their
-        second moment is right: then whole blocks with ``tilt=1`` stay exact to degree 3 without an
-        origin. All come to the same where there is nothing at the origin: ``tilt=0`` (but
-        ``"match"`` stretches), ``"exact"``, or ``phi(0) = 0``.
+        How to treat the origin weight ``omega_0``, which may be negative.
+
+        - ``"resample"``: draw all radii again until it is not negative, and add a column for it
+          (unless ``phi(0) = 0``).
+        - ``"signed"``: keep the radii. ``approximate_kernel`` adds the constant, and ``transform``
+          has no column for it. A model with an intercept does not need the column.
+        - ``"renormalise"``: scale the other weights to sum to 1.
+        - ``"match"``: scale the other weights to sum to 1, and all radii by a common factor to
+          match their second moment. Complete blocks with ``tilt=1`` then stay exact to degree 3
+          without an origin.
+
+        All options except ``"match"`` are equivalent if the origin has no weight (``tilt=0`` or
+        ``"exact"``) or ``phi(0) = 0``.
     rotation : Rotation, default=None
-        How blocks are turned; ``None`` is ``Butterfly()``.
+        The random rotation of blocks. ``None`` means ``Butterfly()``.
     reflect : bool, default=True
-        Use each node with its reflection where ``f(w) != f(-w)``; see :class:`MonteCarlo`. Without
-        it no rule here is exact on polynomials of odd degree.
+        Use each node together with its reflection if ``f(w) != f(-w)``; see :class:`MonteCarlo`.
+        Without reflection, no rule here is exact for polynomials of odd degree.
     remainder : float from 0 to 1, default=1.0
-        Weight of what remains behind whole blocks (the nodes of an incomplete block, a column that
-        stands alone), relative to the others: 1 is the same weight and 0 none. Radii are stratified
-        among whole blocks and among what remains. Where there is no whole block, only a column that
-        stands alone remains.
+        Weight of the nodes outside of complete blocks (those of an incomplete block and a last node
+        with a single column), relative to the others: 1 is the same weight and 0 none. Radii are
+        stratified separately for complete blocks and for these nodes. If no block is complete, it
+        applies only to a last node with a single column.
 
     Examples
     --------
@@ -159,7 +170,7 @@ class SphericalRadial(Rule):
 
         groups = self.groups(layout, per_block)
         has_origin_weight = radial.has_origin_weight and not self._matches
-        for _ in range(MOST_REDRAWS):
+        for _ in range(MAX_REDRAWS):
             drawn = [self._draw_group(problem, group, per_block, rng) for group in groups]
             radii, weights = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
             origin_weight = 1.0 - float(weights.sum()) if has_origin_weight else 0.0
@@ -167,13 +178,13 @@ class SphericalRadial(Rule):
                 break
         else:
             raise RuntimeError(
-                f"{check.one_line(self)} found no radii with an origin weight >= 0 in "
-                f"{MOST_REDRAWS} draws: use origin='signed' or radii='stratified'."
+                f"{check.one_line(self)} drew radii {MAX_REDRAWS} times and the origin weight was "
+                "always negative: use origin='signed' or radii='stratified'."
             )
-        # A single column leaves no room for the origin's.
-        crowded_out = self.has_origin(kernel) and not layout.has_origin_column
+        # With a single column there is no room for that of the origin.
+        lacks_column = self.has_origin(kernel) and not layout.has_origin_column
         renormalizes = self.origin == "renormalise" and radial.is_normalized
-        if crowded_out or (renormalizes and kernel.nonlinearity.at_zero != 0):
+        if lacks_column or (renormalizes and kernel.nonlinearity.at_zero != 0):
             weights, origin_weight = weights / weights.sum(), 0.0
         return Draw(directions, radii, weights, origin_weight)
 
@@ -182,7 +193,7 @@ class SphericalRadial(Rule):
         if not radial.is_normalized:
             return None
         if self.radii == "stratified":
-            return "stratified radii all change with their number; use radii='independent'."
+            return "stratified radii depend on the number of nodes; use radii='independent'."
         if self.origin == "match" or (self.origin == "renormalise" and radial.has_origin_weight):
             return f"origin={self.origin!r} changes all weights; use 'resample' or 'signed'."
         return None
@@ -210,14 +221,14 @@ class SphericalRadial(Rule):
             cosine=-1.0 / d if self.directions == "simplex" else 0.0,
             radii=radii,
             weights=weights,
-            # Radii of several numbers are stratified in each of them, which is less than in all.
+            # Radii that need several uniforms are stratified in each one, but not jointly.
             is_stratified=self.radii == "stratified" and spectrum.n_radial == 1,
             is_unbiased=radial.is_unbiased,
         )
 
     @property
     def radial_rule(self) -> RadialRule:
-        """The radial rule that ``tilt`` stands for."""
+        """The radial rule that ``tilt`` selects."""
         return as_radial_rule(self.tilt)
 
     @property
@@ -226,7 +237,7 @@ class SphericalRadial(Rule):
 
     @property
     def _matches(self) -> bool:
-        """Whether radii are stretched to the right second moment."""
+        """Whether radii are scaled to match their second moment."""
         return self.origin == "match" and self.radial_rule.is_normalized
 
     def _draw_group(
@@ -251,7 +262,7 @@ class SphericalRadial(Rule):
         if self.radii == "constant":
             return radial.constant_radii(rng.random((n_nodes, spectrum.n_mixing)), problem)
         if self.radii == "stratified":
-            # A generator made from rng: SciPy would not look at the state of rng itself.
+            # SciPy ignores the state of rng, so pass a generator that was seeded from it.
             hypercube = qmc.LatinHypercube(spectrum.n_radial, rng=child(rng))
             return radial.radii(hypercube.random(n_nodes), problem)
         if self.radii == "shared":
@@ -266,32 +277,32 @@ class SphericalRadial(Rule):
         check.check_choice(self.origin, "origin", ("resample", "signed", "renormalise", "match"))
         if not self.radial_rule.draws_radii and self.radii != "independent":
             raise ValueError(
-                f"radii={self.radii!r} has nothing to act on, since tilt={self.tilt!r} draws "
-                "no radii: leave radii at its default, or give tilt a number from 0 to 1."
+                f"radii={self.radii!r} has no effect, since tilt={self.tilt!r} draws no radii: "
+                "leave radii at its default, or pass a number from 0 to 1 as tilt."
             )
         check.check_kind(
             self._chosen_rotation,
             Rotation,  # type: ignore[type-abstract]
-            f"rotation={self.rotation!r} is not valid: give an object from quadfeat.rotations, "
+            f"rotation={self.rotation!r} is not valid: pass an object from quadfeat.rotations, "
             "such as Butterfly().",
         )
 
     def _check_moments(self, problem: RadialProblem, kernel: Kernel) -> None:
-        """Raise an error if the kernel lacks what the radial rule needs; warn if it is noisy."""
+        """Raise an error if the radial rule does not support the kernel; warn if it is noisy."""
         radial = self.radial_rule
         reason = radial.obstacle(problem)
         if reason is None:
             needed = max(radial.highest_moment(problem), 1.0 if self._matches else 0.0)
             if not np.isfinite(problem.moment(needed)):
-                reason = f"whose radial distribution has no moment of order {2 * needed:g}"
+                reason = f"whose radial distribution has no finite moment of order {2 * needed:g}"
         if reason is not None:
-            raise self.refusal(
+            raise self.unsupported(
                 kernel,
                 f"{reason}: use SphericalRadial(directions='orthoplex', tilt=0.0) (rule='orf').",
             )
         if not radial.has_finite_variance(problem, constant=self.radii == "constant"):
             check.warn_user(
-                f"the weights of {check.one_line(self)} have infinite variance for "
-                f"{check.one_line(kernel)} on {problem.d} column(s), so its error may vary wildly "
-                "where the kernel is narrow: use tilt=0.0 (rule='orf') or rule='halton' there.",
+                f"The weights of {check.one_line(self)} have infinite variance for "
+                f"{check.one_line(kernel)} on {problem.d} column(s), so errors can be very large "
+                "for narrow kernels: use tilt=0.0 (rule='orf') or rule='halton'.",
             )

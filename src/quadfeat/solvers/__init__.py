@@ -1,4 +1,4 @@
-"""How models are solved: normal equations, conjugate gradients; Gram matrices and posteriors."""
+"""Ridge solvers (normal equations, conjugate gradients) and their solutions."""
 
 from quadfeat.solvers.base import Coefficients, Penalty, Problem, Solution, Solver
 from quadfeat.solvers.cg import ConjugateGradients, IterativeSolution

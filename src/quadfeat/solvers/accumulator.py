@@ -1,4 +1,4 @@
-"""Sums of products of features, computed one block of rows at a time."""
+"""Accumulate the moments of features and targets, one block of rows at a time."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.maps.base import FeatureMap, of_usual_size
 from quadfeat.solvers.moments import Moments, probe
 
-# Size in bytes of a block of features, and the fewest and most rows in it. Products of fewer rows
-# are slow; more rows do not make them faster.
+# Size in bytes of a block of features, and its minimum and maximum number of rows. Products of
+# fewer rows are slow; more rows do not make them faster.
 BYTES_PER_BLOCK = 2**26
 ROWS_PER_BLOCK = (256, 8192)
 
-# Blocks of fewer rows are multiplied in float64 in any case, since their products take little time.
-# So are rows whose weights have roots of unusual size.
+# Blocks with fewer rows are always multiplied in float64, since that takes little time. So are
+# blocks with weights whose square roots are too large or too small for float32.
 FEW_ROWS = 512
 
-# Features are centered before products in float32 if their squared means are more than this part of
-# their mean squares. Rounding is then relative to the variation, which is small for a wide kernel.
-# This many rows estimate the means well enough.
+# Center features before multiplying in float32 if their squared means exceed this fraction of their
+# mean squares. Rounding errors are then relative to the variance, which is small for a wide kernel.
+# ROWS_PER_MEAN rows estimate the means well enough.
 CENTERED_FROM = 0.25
 ROWS_PER_MEAN = 64
 
-# Number of rows whose features are in float64 at once.
+# Number of rows whose features are converted to float64 at once.
 ROWS_PER_CAST = 256
 
 
 def rows_per_block(n_columns: int, dtype: Any) -> int:
-    """Return how many rows to multiply at once."""
+    """Return the number of rows to multiply at once."""
     rows = BYTES_PER_BLOCK // (n_columns * np.dtype(dtype).itemsize)
     return int(np.clip(rows, *ROWS_PER_BLOCK))
 
 
 class Accumulator:
-    """Adds blocks of rows to moments, with reused buffers.
+    """Adds blocks of rows to moments and reuses its buffers.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Accumulator:
     moments : Moments
         The initial moments. Their array is overwritten.
     dtype : dtype
-        Of products within a block. Blocks are added in float64.
+        The dtype of products within a block. Blocks are added in float64.
     """
 
     def __init__(self, features: FeatureMap, moments: Moments, dtype: Any) -> None:
@@ -62,7 +62,7 @@ class Accumulator:
             return
         moments = self._shifted_for(Y, weights)
         d = moments.n_components
-        # All products except those of features with each other are in float64, which costs little.
+        # Only the Gram matrix is worth computing in float32. All other products are in float64.
         targets = np.ones((n_rows, moments.n_outputs + 1))
         np.subtract(Y, moments.shift, out=targets[:, :-1])
         roots = None if weights is None else np.sqrt(weights)[:, None]
@@ -71,7 +71,7 @@ class Accumulator:
         single = n_rows >= FEW_ROWS and (roots is None or bool(of_usual_size(roots.max())))
         dtype = self.dtype if single else np.dtype(np.float64)
         block = self._buffer("block", (n_rows, d), dtype)
-        means = self._means_to_leave_out(X) if dtype == np.float32 else None
+        means = self._means_to_subtract(X) if dtype == np.float32 else None
         borders = self._write_block(X, block, targets, roots, means)
         self._add_products(block)
         products = moments.products
@@ -84,7 +84,7 @@ class Accumulator:
         )
 
     def _shifted_for(self, Y: Float64Array, weights: Float64Array | None) -> Moments:
-        """Return the moments with a shift that suits these targets too."""
+        """Return the moments with a shift that also suits these targets."""
         moments = self.moments
         targets = Y - moments.shift
         counts = np.ones(len(Y)) if weights is None else weights
@@ -95,8 +95,8 @@ class Accumulator:
         shift = moments.joint_shift(means, squares, weight)
         return moments if shift is moments.shift else moments.shift_in_place(shift)
 
-    def _means_to_leave_out(self, X: Any) -> Array | None:
-        """Return approximate means of the features, if they are large enough to subtract."""
+    def _means_to_subtract(self, X: Any) -> Array | None:
+        """Return approximate means of the features, or None if they are too small to matter."""
         some = self.features.columns(X[:: -(-X.shape[0] // ROWS_PER_MEAN)])
         means: Array = some.mean(axis=0)
         squares = np.einsum("ij,ij->", some, some, dtype=np.float64) / len(some)
@@ -110,11 +110,11 @@ class Accumulator:
         roots: Float64Array | None,
         means: Array | None,
     ) -> Float64Array:
-        """Write weighted features minus their means, and return products with the targets.
+        """Write weighted features minus their means, and return their products with the targets.
 
-        Features are computed in the dtype of the rows, and multiplied by the targets in float64
-        before they are rounded to the dtype of the block. The last column of the result is the part
-        of these rows in ``Moments.control``.
+        Features are computed in the dtype of the rows. They are multiplied by the targets in
+        float64 before they are rounded to the dtype of the block. The last column of the result is
+        the contribution of these rows to ``Moments.control``.
         """
         n_rows, d = block.shape
         right = np.empty((n_rows, targets.shape[1] + 1))
@@ -146,20 +146,20 @@ class Accumulator:
         return borders
 
     def _add_products(self, block: Array) -> None:
-        """Add the products of the features of a block."""
+        """Add the Gram matrix of a block."""
         products, d = self.moments.products, self.moments.n_components
         multiply = blas.ssyrk if block.dtype == np.float32 else blas.dsyrk
         result = self._buffer("products", (d, d), block.dtype, order="F")
-        # Fortran reads the transpose as the matrix, and writes the upper triangle.
+        # In Fortran order, block.T needs no copy. The result is the upper triangle.
         found = multiply(1.0, block.T, beta=0.0, c=result, overwrite_c=1)
-        assert np.shares_memory(found, result)  # a copy would double the memory
+        assert np.shares_memory(found, result)  # BLAS must not allocate a copy
         products[:d, :d] += result
 
     def _add_means(self, means: Array, sums: Float64Array, weight: float) -> None:
-        """Correct the products of features from which the means ``m`` were subtracted.
+        """Undo the centering of the Gram matrix of a block.
 
-        With the sums ``s`` of the features and the weight ``w`` of the rows, the correction is
-        ``m s' + s m' - w m m'``.
+        For the means ``m`` that were subtracted, the sums ``s`` of the features and the weight
+        ``w`` of the rows, add ``m s' + s m' - w m m'``.
         """
         products, d = self.moments.products, self.moments.n_components
         width = len(products)
@@ -170,10 +170,10 @@ class Accumulator:
         assert np.shares_memory(found, products)
 
     def _buffer(self, name: str, shape: tuple[int, int], dtype: Any, order: Any = "C") -> Array:
-        """Return an array of this shape, a part of a larger buffer that is reused."""
+        """Return an array of this shape that is a view of a reused buffer."""
         size = shape[0] * shape[1]
         kept = self._buffers.get((name, dtype))
         if kept is None or kept.size < size:
-            # Zeros, since only one triangle of a symmetric matrix is written.
+            # Initialize, since BLAS writes only one triangle of a symmetric matrix.
             kept = self._buffers[name, dtype] = np.zeros(size, dtype=dtype)
         return kept[:size].reshape(shape, order=order)

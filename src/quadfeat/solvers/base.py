@@ -1,7 +1,7 @@
-"""The contract of a solver: its input, its requirements and its result.
+"""Base classes of solvers: the problem, the solver and the solution.
 
 A solver takes a :class:`Problem` and rows from any source, and returns a :class:`Solution`. It does
-not know where rows are: everything it computes from them is a reduction
+not need to know where the rows are stored, because it reads them only through reductions
 (:mod:`quadfeat.data.rows`).
 """
 
@@ -33,7 +33,7 @@ CRITERIA = ("auto", "loo", "gcv", "evidence")
 @register
 @dataclass(frozen=True)
 class Penalty:
-    """A fixed alpha, or the criterion that chooses one."""
+    """A fixed alpha, or the criterion that selects one."""
 
     alpha: float | None
     criterion: str = "gcv"
@@ -47,8 +47,8 @@ class Penalty:
             return cls(None, alpha, None if alphas is None else _check_alphas(alphas, "alphas"))
         if alphas is not None:
             raise ValueError(
-                f"alphas={alphas!r} has nothing to act on, since alpha={alpha!r} is given: use "
-                "alpha='auto', 'loo', 'gcv' or 'evidence' to choose among them."
+                f"alphas={alphas!r} has no effect, because alpha={alpha!r} is fixed. Use "
+                "alpha='auto', 'loo', 'gcv' or 'evidence' to choose one of them."
             )
         if isinstance(alpha, (list, tuple)) or np.ndim(alpha) > 0:
             return cls(None, "gcv", _check_alphas(alpha, "alpha"))
@@ -60,12 +60,12 @@ class Penalty:
 
     @property
     def reads_rows_again(self) -> bool:
-        """Whether choosing alpha takes a second pass over the rows."""
+        """Whether choosing alpha requires a second pass over the rows."""
         return self.alpha is None and self.criterion == "loo"
 
     @property
     def leaves_out_all_rows(self) -> bool:
-        """Whether the errors of all rows, each left out in turn, choose alpha if possible."""
+        """Whether leave-one-out errors of all rows choose alpha, if rows can be read again."""
         return self.alpha is None and self.criterion in ("auto", "loo")
 
 
@@ -73,9 +73,9 @@ def _check_alphas(values: Any, name: str) -> Float64Array:
     try:
         alphas = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}={values!r} is not valid: give numbers > 0.") from error
+        raise TypeError(f"{name}={values!r} is not valid: pass numbers > 0.") from error
     if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas > 0)).all():
-        raise ValueError(f"{name}={values!r} is not valid: give one or more finite numbers > 0.")
+        raise ValueError(f"{name}={values!r} is not valid: pass one or more finite numbers > 0.")
     return alphas
 
 
@@ -89,9 +89,9 @@ class Problem:
     targets : Targets
     penalty : Penalty
     intercept : bool
-        Whether to add a constant, which is not penalized.
+        Whether to fit an intercept, which is not penalized.
     path : AlphaPath or None
-        The alphas that were tried before this problem, if its alpha was chosen among them.
+        The alphas that were tried, if the alpha of this problem was selected from them.
     """
 
     map: FeatureMap
@@ -102,27 +102,28 @@ class Problem:
 
 
 class Solution(ABC):
-    """Coefficients, and what a solver knows about them.
+    """The result of a solver: coefficients, and information about the fit.
 
-    A subclass is best a dataclass with at least the first three attributes as fields. Register it
-    (``quadfeat.io.register``) so that models can be saved.
+    Write a subclass as a dataclass with at least the first three attributes as fields. Register it
+    with ``quadfeat.io.register`` so that models can be saved.
 
     Attributes
     ----------
     coefficients : array of shape (n_columns, n_outputs)
     intercept : array of shape (n_outputs,)
     alpha : float
-        The penalty that was used.
+        The penalty.
     n_iter : int
         Number of iterations.
     error : float
-        A bound on the error of fitted values, relative to the targets.
+        An upper bound on the error of fitted values, relative to the targets.
     solver_name : str
-        The name of the solver in messages.
+        The name of the solver in error messages.
     classes : array of shape (n_classes,) or None
-        The classes, for a classifier.
+        The classes of a classifier; None for regression.
     summary : Summary
-        Summary statistics of the rows, to which more rows can be added. Only if ``has_posterior``.
+        Summary statistics of the rows, which can be updated with more rows. Only if
+        ``has_posterior``.
     posterior : Posterior
         The posterior distribution of the coefficients. Only if ``has_posterior``.
     """
@@ -144,34 +145,34 @@ class Solution(ABC):
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether a classifier can turn its decisions into probabilities."""
+        """Whether a classifier can convert its decision values to probabilities."""
         return self.has_posterior
 
     def reason_against(self, what: str) -> str:
-        """Return the error message for ``what``, which needs a posterior that is not there."""
+        """Return the error message for a method ``what`` that needs a posterior."""
         return (
-            f"{what} needs the matrix of products, which solver={self.solver_name!r} does not "
-            "have: use solver='normal'."
+            f"{what} needs the Gram matrix of the features, which solver={self.solver_name!r} does "
+            "not compute. Use solver='normal'."
         )
 
     def complete(self, features: FeatureMap, targets: Targets) -> None:  # noqa: B027
-        """Take the map and the targets, if a solution is computed on first use and needs them.
+        """Set the map and the targets, if the solution needs them to compute results on first use.
 
-        Those that are loaded from a file have none. Do nothing if the solution is complete.
+        A solution that is loaded from a file has neither. By default, do nothing.
         """
 
     def merged(self, other: Any, problem: Problem) -> Solution:
-        """Return the solution for the rows of both; needs a summary."""
+        """Return the solution for both sets of rows combined; requires a summary."""
         raise AttributeError(self.reason_against("merge"))
 
     def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
         """Check a solution from a file, and return its number of outputs.
 
-        Raise an error unless a model with these columns and classes can have this solution.
+        Raise an error if it does not match the columns and classes of the model.
         """
         name = "coefficients of _solution"
         n_outputs = checks.n_columns_of(self.coefficients, name)
-        checks.expect(len(self.coefficients) == n_columns, "_solution is that of another map")
+        checks.expect(len(self.coefficients) == n_columns, "_solution belongs to a different map")
         checks.check_array(self.coefficients, (n_columns, n_outputs), np.float64, name)
         checks.check_array(self.intercept, (n_outputs,), np.float64, "intercept of _solution")
         return n_outputs
@@ -198,25 +199,25 @@ class Coefficients(Solution):
 class Solver(BaseEstimator, ABC):
     """Base class of solvers.
 
-    Subclasses implement :meth:`solve`, and declare what they need and what they can do. Before any
-    work, a model rejects data and parameters that its solver cannot serve, with the solver's name.
-    As in every scikit-learn object, ``__init__`` only assigns. Models take an object of any
+    Subclasses implement :meth:`solve`, and declare their requirements and capabilities as class
+    attributes. Models use these to reject unsupported data and parameters before any computation.
+    As in every scikit-learn object, ``__init__`` only assigns. Models accept an instance of any
     subclass as ``solver``.
 
     Attributes
     ----------
     name : str
-        The name in messages; for solvers of this package also the string for ``solver=``.
+        The name in error messages. For the solvers of quadfeat, also the string for ``solver=``.
     reads_rows_again : bool
-        Whether it needs more than one pass over the rows.
+        Whether the solver needs more than one pass over the rows.
     needs_fixed_alpha : bool
-        Whether ``alpha`` has to be a number. A model with ``alpha="auto"`` then chooses it on a
-        sample of rows before it calls :meth:`solve`.
+        Whether the solver requires a number as alpha. With ``alpha="auto"``, the model then selects
+        alpha on a sample of rows before it calls :meth:`solve`.
     adds_rows : bool
-        Whether its solutions have a summary, to which rows can be added, and a posterior.
+        Whether solutions have a posterior, and a summary that can be updated with more rows.
     keeps_checkpoints : bool
-        Whether an interrupted fit can resume: the solver passes states to ``work``, and
-        :meth:`check_state` checks those that come back.
+        Whether an interrupted fit can resume. The solver passes its states to ``work``, and
+        :meth:`check_state` checks a state that was read back.
     """
 
     name: str
@@ -232,59 +233,63 @@ class Solver(BaseEstimator, ABC):
         Parameters
         ----------
         problem : Problem
-            Minimize, over coefficients ``b`` and, with ``problem.intercept``, constants ``c``,
-            the sum over rows of ``weight * |y - z'b - c|^2`` plus ``alpha |b|^2``. Here ``z`` are
-            the columns that ``problem.map`` makes of a row, ``y`` its targets as
-            ``problem.targets`` returns them, and ``alpha`` is that of ``problem.penalty``.
+            Minimize the sum over rows of ``weight * |y - z'b - c|^2``, plus ``alpha |b|^2``, over
+            the coefficients ``b`` and, with ``problem.intercept``, the intercept ``c``. Here ``z``
+            are the features of a row under ``problem.map``, ``y`` are its targets as returned by
+            ``problem.targets``, and ``alpha`` comes from ``problem.penalty``.
         rows : Rows
-            With targets and weights. They may be in other processes: use ``rows.reduce`` or
-            ``rows.each``, with functions that can be pickled.
+            Rows with targets and weights. They may be in other processes: use ``rows.reduce`` or
+            ``rows.each`` with functions that can be pickled.
         work : Work
-            ``work.watch()`` shows the progress of a pass. Other methods are for solvers that write
-            checkpoints.
+            ``work.watch()`` shows the progress of a pass. Its other methods are for solvers that
+            write checkpoints.
         """
 
     def with_rows(self, problem: Problem, solution: Any, block: Block) -> Solution:
         """Return a solution with the rows of a block added, if the solver ``adds_rows``.
 
-        The given solution does not change, even if an error or an interrupt occurs.
+        The given solution is not modified, even if an error or an interrupt occurs.
 
         Parameters
         ----------
         problem : Problem
         solution : Solution or None
-            Of this solver, for earlier rows; None for the first rows.
+            The solution of this solver for all earlier rows; None for the first rows.
         block : Block
         """
         raise NotImplementedError
 
     def check_state(self, state: dict[str, Any]) -> None:
-        """Raise an error if a checkpoint holds no valid state of this solver."""
+        """Raise an error if the state from a checkpoint is not valid for this solver."""
 
     def check_penalty(self, penalty: Penalty, alpha: Any) -> None:
-        """Raise an error if the solver cannot serve a penalty, the model's ``alpha``."""
+        """Raise an error if the solver does not support a penalty.
+
+        ``alpha`` is the parameter of the model, for the error message.
+        """
         if self.needs_fixed_alpha and penalty.alpha is None and penalty.criterion != "auto":
             raise ValueError(
-                f"alpha={alpha!r} cannot be chosen by solver={self.name!r}, which needs a "
-                "fixed alpha: give a number or 'auto', or use solver='normal'."
+                f"solver={self.name!r} does not support alpha={alpha!r}. Set alpha to a number or "
+                "'auto', or use solver='normal'."
             )
 
     def check_rows(self, rows: Rows, penalty: Penalty) -> None:
-        """Raise an error if the solver has to read rows again, and they can be read only once."""
+        """Raise an error if the fit needs several passes over rows that can be read only once."""
         if rows.repeatable:
             return
         if self.reads_rows_again:
             raise ValueError(
-                f"solver={self.name!r} goes over the rows many times, and X can be iterated over "
-                "only once: use solver='normal', or give an object whose __iter__ starts again."
+                f"solver={self.name!r} needs several passes over X, which can be iterated over "
+                "only once. Use solver='normal', or an X whose __iter__ returns a new iterator."
             )
         if self.needs_fixed_alpha and penalty.alpha is None:
             raise ValueError(
-                f"alpha='auto' reads rows twice with solver={self.name!r}, and X can be iterated "
-                "over only once: give a number, or an object whose __iter__ starts again."
+                f"alpha='auto' with solver={self.name!r} needs several passes over X, which can be "
+                "iterated over only once. Set alpha to a number, or use an X whose __iter__ "
+                "returns a new iterator."
             )
         if penalty.reads_rows_again:
             raise ValueError(
-                "alpha='loo' goes over the rows a second time, and X can be iterated over only "
-                "once: use alpha='auto', or give an object whose __iter__ starts again."
+                "alpha='loo' needs a second pass over X, which can be iterated over only once. Use "
+                "alpha='auto', or an X whose __iter__ returns a new iterator."
             )

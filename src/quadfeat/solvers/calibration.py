@@ -1,13 +1,13 @@
-r"""Probabilities from the decisions of a classifier.
+r"""Convert the decision values of a classifier to probabilities.
 
-Probabilities are :math:`p_c \propto e^{f_c / T + b_c}` with the decisions :math:`f` of the classes
-(for two classes :math:`\pm f`). The temperature :math:`T` maximizes the likelihood of the classes
-of training rows under leave-one-out decisions.
+The probability of a class is :math:`p_c \propto e^{f_c / T + b_c}`, where :math:`f_c` is its
+decision value (:math:`\pm f` for two classes). The temperature :math:`T` maximizes the likelihood
+of the training labels given their leave-one-out decision values.
 
-Without biases, decisions that tell nothing give equal probabilities. The frequencies of classes are
-better than that if they differ, so :math:`b_c` may be a share :math:`0 \le s \le 1` of the log
-frequency of a class. The share is zero unless it increases the likelihood by more than chance:
-without it, the class with the largest decision is the most likely one.
+Without biases, uninformative decision values give equal probabilities. Class frequencies are a
+better estimate if they differ, so :math:`b_c` may be a fraction :math:`0 \le s \le 1` of the log
+frequency of a class. The fraction is zero unless it increases the likelihood by more than chance.
+With zero biases, the class with the largest decision value is always the most likely one.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from scipy import optimize, special
 from quadfeat._utils.validation import Array, Float64Array, check_positive
 from quadfeat.io import checks, register
 
-# Range of inverse temperatures. Outside it, probabilities are 0 or 1 up to rounding, or almost
-# equal.
+# Range of inverse temperatures. Outside this range, probabilities are either almost equal, or 0 and
+# 1 up to rounding.
 INVERSE_TEMPERATURES = (1e-3, 1e3)
 
-# At this temperature, decisions do not count.
+# At this temperature, decision values have no influence.
 HOT = 1e12
 
-# Biases have to increase the log likelihood by this much. By chance, one free number increases it
-# by more in one of seventy samples.
+# Biases have to increase the log likelihood by this much. One irrelevant parameter increases it by
+# more than that in one of seventy samples.
 LEAST_GAIN = 3.0
 
 
 @register
 @dataclass(frozen=True)
 class Calibration:
-    """Maps decisions to probabilities.
+    """A map from decision values to probabilities.
 
     Attributes
     ----------
     temperature : float
-        Decisions are divided by it.
+        The number that decision values are divided by.
     bias : array of shape (n_classes,)
-        Added to the scores of classes.
+        Numbers that are added to the scaled decision values.
 
     Examples
     --------
@@ -67,22 +67,22 @@ class Calibration:
         return np.asarray(special.softmax(scores, axis=1))
 
     def log_losses(self, decisions: Float64Array, classes: Array) -> Float64Array:
-        """Return the negative log probability of the class of each row."""
+        """Return the negative log probability of the true class of each row."""
         scores = class_scores(decisions) / self.temperature + self.bias
         own = scores[np.arange(len(scores)), classes]
         return np.asarray(special.logsumexp(scores, axis=1) - own)
 
 
 def class_scores(decisions: Float64Array) -> Float64Array:
-    """Return a decision for each class, also for two classes, which share one."""
+    """Return one decision value per class; two classes share one value with opposite signs."""
     return np.hstack([-decisions, decisions]) if decisions.shape[1] == 1 else decisions
 
 
 def _smoothed(scores: Float64Array, classes: Array, weights: Float64Array) -> Float64Array:
-    """Return the score of the class of each row, as if the class were slightly uncertain.
+    """Return the score of the true class of each row, with smoothed labels.
 
-    A row counts as one of another class with the probability 1 / (n_rows + 2), as in [1]_:
-    otherwise, if all decisions are right, probabilities would be 0 and 1.
+    Each label is wrong with probability 1 / (n_rows + 2), as in [1]_. Without smoothing,
+    probabilities would be 0 and 1 whenever all rows are classified correctly.
 
     References
     ----------
@@ -96,7 +96,7 @@ def _smoothed(scores: Float64Array, classes: Array, weights: Float64Array) -> Fl
 
 
 def best_temperature(decisions: Float64Array, classes: Array, weights: Float64Array) -> float:
-    """Return the temperature that maximizes the likelihood of the classes of rows.
+    """Return the temperature that maximizes the likelihood of the labels.
 
     Parameters
     ----------
@@ -118,22 +118,22 @@ def best_temperature(decisions: Float64Array, classes: Array, weights: Float64Ar
 def best_calibration(
     decisions: Float64Array, classes: Array, weights: Float64Array, amounts: Float64Array
 ) -> Calibration:
-    """Return the calibration that maximizes the likelihood of the classes of rows.
+    """Return the calibration that maximizes the likelihood of the labels.
 
-    Its log loss for these rows is not larger than that of the frequencies of the classes.
+    Its log loss on these rows is never larger than that of the class frequencies.
 
     Parameters
     ----------
     decisions : array of shape (n_rows, n_outputs)
-        Of rows that were left out.
+        Leave-one-out decision values.
     classes : int array of shape (n_rows,)
     weights : array of shape (n_rows,)
     amounts : array of shape (n_classes,)
-        How often each class occurs, in all rows.
+        The number of rows of each class, or their total weight, in the whole dataset.
     """
-    weights = weights / (weights.mean() or 1.0)  # a likelihood of so many rows
+    weights = weights / (weights.mean() or 1.0)  # each row counts once on average
     plain = Calibration(best_temperature(decisions, classes, weights), np.zeros(len(amounts)))
-    # A class that was declared but has not occurred counts as half a row of the rarest class.
+    # A declared class without rows counts half as much as the rarest class with rows.
     seen = amounts[amounts > 0]
     log_prior = np.log(np.where(amounts > 0, amounts, seen.min() / 2.0) / seen.sum())
 

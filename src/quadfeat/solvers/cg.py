@@ -1,10 +1,9 @@
-"""Conjugate gradients: one pass over the rows for each step, and little memory."""
+"""Conjugate gradients: one pass over the rows per step, without a Gram matrix."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -27,17 +26,17 @@ MAX_ITER = 500
 
 @register
 class ConjugateGradients(Solver):
-    """Solve by preconditioned conjugate gradients, with a pass over the rows for each step.
+    """Solve by preconditioned conjugate gradients, with one pass over the rows per step.
 
-    Use it if there are too many features for a Gram matrix in memory.
+    Use this solver if the Gram matrix of the features does not fit in memory.
 
     Parameters
     ----------
     tol : float, default=1e-3
-        Largest difference between predictions for the training rows and those of the exact
+        Tolerance: the largest allowed difference between the fitted values and those of the exact
         solution, relative to the targets.
     max_iter : int, default=None
-        Largest number of steps. None means 500.
+        Maximum number of steps. None means 500.
     """
 
     name = "cg"
@@ -55,7 +54,7 @@ class ConjugateGradients(Solver):
         return self._iterate(system, problem, rows.dtype, work)
 
     def check_state(self, state: dict[str, Any]) -> None:
-        """Raise an error if a state of the iteration is not valid; see :class:`Solver`."""
+        """Raise an error if the state of an iteration is not valid; see :class:`Solver`."""
         checks.check_kind(state["iteration"], (krylov.State, type(None)), "iteration")
 
     def _iterate(
@@ -67,24 +66,25 @@ class ConjugateGradients(Solver):
         if self.max_iter is not None:
             max_iter = check.check_count(self.max_iter, "max_iter")
         alpha = problem.penalty.alpha
-        assert alpha is not None  # models choose one
+        assert alpha is not None  # since needs_fixed_alpha is True
         if work.state is None:
             work.begin({"iteration": None})
         equations = system.equations(problem.intercept)
         precision = float(np.finfo(dtype).eps)
-        # A resumed fit has the same map, but not always the same state of the generator.
+        # Seed by the map, so that a resumed fit draws the same vectors.
         rng = np.random.default_rng(_seed(problem.map.fingerprint()))
         current = work.state["iteration"] if work.state else None
         if current is None:
             current = krylov.begin(equations.multiply, equations.right, alpha, precision, rng)
+        else:
+            work.show(f"resumed after step {current.n_iter} of at most {max_iter}")
 
         def after_step(step: krylov.State) -> None:
             work.offer({"iteration": step})
-            if work.verbose:
-                print(
-                    f"step {step.n_iter}: fitted values are right to {step.errors[-1]:.2g}",
-                    file=sys.stderr,
-                )
+            work.show(
+                f"step {step.n_iter} of at most {max_iter}, relative error at most "
+                f"{step.errors[-1]:.2g} (tol={tol:g})"
+            )
 
         converged = krylov.solve(
             equations.multiply,
@@ -110,23 +110,23 @@ class ConjugateGradients(Solver):
         )
 
     def _warn(self, current: krylov.State, tol: float, dtype: Any) -> None:
-        """Warn that the tolerance was not reached, and suggest a remedy."""
+        """Warn that the solver has not converged, and suggest a remedy."""
         error, rounding = current.totals[-1], current.roundings[-1]
-        remedy = "Give a larger max_iter, tol or alpha"
+        remedy = "Increase max_iter, tol or alpha"
         if rounding > tol:
-            remedy = f"Rounding to {dtype} alone is {rounding:.2g}: give a larger tol"
+            remedy = f"Rounding errors of {dtype} alone are {rounding:.2g}: increase tol"
         if dtype == np.float32:
             remedy += ", or pass X as float64"
         warnings.warn(
-            f"conjugate gradients have not converged in {current.n_iter} steps: fitted values "
-            f"are right to {error:.2g} of the targets, and tol={tol:g}. {remedy}.",
+            f"conjugate gradients did not converge in {current.n_iter} steps: the relative error "
+            f"of the fitted values is up to {error:.2g}, above tol={tol:g}. {remedy}.",
             ConvergenceWarning,
             stacklevel=2,
         )
 
 
 def _seed(fingerprint: str) -> int:
-    """Return a seed from a fingerprint: its first digits if it is hexadecimal, or a hash."""
+    """Return a seed from a fingerprint: its first hexadecimal digits, or a hash of other text."""
     try:
         return int(fingerprint[:16], 16)
     except ValueError:
@@ -136,7 +136,7 @@ def _seed(fingerprint: str) -> int:
 @register
 @dataclass(frozen=True)
 class IterativeSolution(Solution):
-    """The coefficients that conjugate gradients have found."""
+    """The solution that conjugate gradients found."""
 
     solver_name = "cg"
 
@@ -158,7 +158,7 @@ class IterativeSolution(Solution):
 
     @staticmethod
     def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
-        """Add the classes, which formats before 3 kept elsewhere, and a path."""
+        """Add attributes that older formats lack: the classes before 3, the path before 4."""
         if found_format < 3:
             attributes = attributes | {"classes": None}
         return attributes if found_format >= 4 else attributes | {"path": None}

@@ -1,22 +1,20 @@
-r"""Errors of rows left out, for a path of alphas, and which of the alphas they allow.
+r"""Leave-one-out errors along a path of alphas, and the alphas that they allow.
 
-Criteria such as GCV and the evidence average over all rows. A few rows far from all others, which
-alone determine their own predictions, hardly count in them, but count as much as others in the
-errors of new rows. Small alphas are then much worse than these criteria suggest. Leave-one-out
-errors reveal this, although only a few rows contribute. So a criterion chooses among the alphas
-that these errors allow:
+GCV and the evidence are averages over all rows. A few rows of high leverage, which determine their
+own predictions, hardly change them. But similar rows in new data have large errors, so small alphas
+can be much worse than these criteria suggest. Leave-one-out errors show this. A criterion may
+therefore choose only among the alphas that the leave-one-out errors allow:
 
-- The smallest one is the alpha nearest to 1 whose error exceeds the least one by at most one
-  standard error of their difference, row by row. Among tied alphas the one nearest to 1 is the
-  safest: small alphas extrapolate more, and large ones confuse classes before squared errors show
-  it.
-- The largest one is the largest alpha whose error is within 2 % of the least one. This also bounds
-  the smallest one, for tables with few rows.
-- An alpha below 1 has to be better than 1 by more than two standard errors, and the error must not
-  rise by more than 2 % on the way from 1 to it. Otherwise a chance minimum on few rows, next to
-  alphas with huge errors, could be chosen.
+- The lower limit is the alpha nearest to 1 whose error exceeds the smallest error by at most one
+  standard error of their paired difference. Among tied alphas, the one nearest to 1 is the safest.
+  Smaller alphas extrapolate more. Larger ones misclassify rows before squared errors increase.
+- The upper limit is the largest alpha whose error is within 2 % of the smallest error. The lower
+  limit must satisfy this too, since standard errors are large on tables with few rows.
+- An alpha below 1 must be better than 1 by more than two standard errors, and the error must not
+  rise by more than 2 % between 1 and that alpha. This rejects chance minima on few rows, next to
+  alphas with huge errors.
 
-The numbers come from ``benchmarks/alpha.py``.
+The constants were measured by ``benchmarks/alpha.py``.
 """
 
 from __future__ import annotations
@@ -30,43 +28,45 @@ from numpy.typing import NDArray
 from quadfeat._utils.validation import Float64Array
 from quadfeat.solvers.ridge import AlphaPath
 
-# See above.
+# The limits in the docstring of this module.
 STANDARD_ERRORS = 1.0
 CLEAR_ERRORS = 2.0
 WITHIN = 0.02
 
-# In sums for standard errors, squared errors are at most this many variances of the targets: an
-# outlier must not hide what all other rows tell.
-MOST = 9.0
+# For standard errors, squared errors are clipped at this many variances of the targets. Otherwise
+# a single outlier would hide a difference that all other rows show.
+LARGEST_SQUARE = 25.0
 
-# Rounding of alphas, relative to them, and the largest that stands for 1 if there is none.
+# Relative rounding error of alphas, and the largest alpha that can take the role of 1 in a path
+# that does not contain 1.
 ROUNDING = 1e-9
 ABOUT_ONE = 2.0
 
-# Number of alphas for which products of errors are summed, which takes time of the order of its
-# square.
-MOST_PLACES = 128
+# Largest number of alphas whose errors are multiplied pairwise. The time grows with its square.
+MOST_PAIRED = 128
 
 
 @dataclass(frozen=True)
 class LeftOutCurve:
-    """Sums over rows of their squared errors when left out, for several alphas.
+    """Sums of squared leave-one-out errors over rows, for several alphas.
 
     Attributes
     ----------
     weight, squared_weight : float
-        Sums of the weights of rows, and of their squares.
+        The sum of the weights, and the sum of their squares.
     sums : array of shape (n_alphas,)
-        Weighted squared errors, a mean over outputs. Infinite where a row alone determines its
-        prediction.
-    linear : array of shape (n_places,)
-    products : array of shape (n_places, n_places)
-        Sums of squared weights times errors, and times the products of errors for two alphas, all
-        within a limit. On long paths, only every k-th alpha is stored and represents its neighbors.
+        Weighted sums of squared errors, averaged over outputs. Infinite if a row alone determines
+        its prediction.
+    linear : array of shape (n_paired,)
+        Sums of ``w^2 e``, with weights ``w`` and clipped squared errors ``e``.
+    products : array of shape (n_paired, n_paired)
+        Sums of ``w^2 e e'`` for each pair of alphas. On long paths, only every k-th alpha is stored
+        and represents its neighbors.
     unit : float
         The unit of squared errors.
     plain : array of shape (n_alphas,) or None
-        The same as ``sums`` for outputs in their own units, which users see; None if equal.
+        The same as ``sums``, but with outputs in their original units; None if ``sums`` has these
+        units.
     """
 
     weight: float
@@ -81,13 +81,13 @@ class LeftOutCurve:
     def of(
         cls, squares: Float64Array, weights: Any, unit: float, plain: Float64Array | None = None
     ) -> LeftOutCurve:
-        """Sum the squared errors of rows, shape (n_rows, n_alphas), which are in some unit."""
+        """Sum the squared errors of rows, shape (n_rows, n_alphas), given in a unit."""
         weights = np.ones(len(squares)) if weights is None else weights
-        with np.errstate(invalid="ignore"):  # rows of weight 0 with infinite errors
+        with np.errstate(invalid="ignore"):  # 0 * inf
             plain = None if plain is None else weights[weights > 0] @ plain[weights > 0]
         squares, weights = squares[weights > 0], weights[weights > 0]
         some = squares[:, :: _stride(squares.shape[1])]
-        scaled = weights[:, None] * np.fmin(some, MOST)
+        scaled = weights[:, None] * np.fmin(some, LARGEST_SQUARE)
         return cls(
             float(weights.sum()),
             float(weights @ weights),
@@ -99,7 +99,7 @@ class LeftOutCurve:
         )
 
     def merged(self, other: LeftOutCurve) -> LeftOutCurve:
-        """Return the sums over the rows of both."""
+        """Return the sums over both sets of rows."""
         return LeftOutCurve(
             self.weight + other.weight,
             self.squared_weight + other.squared_weight,
@@ -116,26 +116,26 @@ class LeftOutCurve:
         with np.errstate(over="ignore"):
             return self.sums / self.weight * self.unit
 
-    def at(self, place: int) -> tuple[float, float, float]:
-        """Return three sums for one alpha: of ``w e``, of ``w^2 e`` and of ``w^2 e^2``.
+    def at(self, index: int) -> tuple[float, float, float]:
+        """Return the sums of ``w e``, ``w^2 e`` and ``w^2 e^2`` for one alpha.
 
-        ``w`` are weights and ``e`` squared errors. The last two sums are those of the nearest alpha
-        for which products were summed.
+        Here ``w`` are the weights and ``e`` the squared errors. The last two sums come from the
+        nearest alpha in ``products``.
         """
-        near = int(self._nearest(np.array([place]))[0])
+        near = int(self._nearest(np.array([index]))[0])
         return (
-            float(self.sums[place]) * self.unit,
+            float(self.sums[index]) * self.unit,
             float(self.linear[near]) * self.unit,
             float(self.products[near, near]) * self.unit**2,
         )
 
-    def _nearest(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return which sums of products stand for alphas at some places."""
+    def _nearest(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the indices into ``products`` that represent alphas of the path."""
         stride = _stride(len(self.sums))
-        return np.minimum((places + stride // 2) // stride, len(self.linear) - 1)
+        return np.minimum((indices + stride // 2) // stride, len(self.linear) - 1)
 
     def standard_errors(self, best: int | None = None) -> Float64Array:
-        """Return the standard error of each mean minus the smallest, or another one, row by row."""
+        """Return standard errors of paired differences to the smallest mean, or to ``best``."""
         errors = self.sums / self.weight
         best = int(np.argmin(errors)) if best is None else best
         at = self._nearest(np.arange(len(errors)))
@@ -151,12 +151,12 @@ class LeftOutCurve:
             return np.sqrt(np.maximum(squares, 0.0)) / self.weight * self.unit
 
     def allowed(self, alphas: Float64Array) -> NDArray[np.bool_]:
-        """Return which alphas, in ascending order, are safe to choose."""
+        """Return a mask of the ascending alphas that are safe to choose."""
         errors = self.means
         best = int(np.argmin(errors))
         if not np.isfinite(errors[best]):
             return np.ones(len(errors), dtype=bool)
-        one = int(np.searchsorted(alphas, 1.0 - ROUNDING))  # the first one that is not below 1
+        one = int(np.searchsorted(alphas, 1.0 - ROUNDING))  # the first alpha >= 1
         has_one = one < len(alphas) and alphas[one] <= ABOUT_ONE
         if has_one:
             best = self._safe_best(errors, one)
@@ -164,23 +164,23 @@ class LeftOutCurve:
             excess = errors - errors[best]
             near = excess <= WITHIN * errors[best]
             tied = near & (excess <= STANDARD_ERRORS * self.standard_errors(best))
-        places = np.arange(len(errors))
+        indices = np.arange(len(errors))
         if has_one and best > one:
-            lowest = int(places[tied & (places >= one)].min(initial=best))
+            lowest = int(indices[tied & (indices >= one)].min(initial=best))
         else:
-            lowest = max(best, int(places[tied].max(initial=best)))
+            lowest = max(best, int(indices[tied].max(initial=best)))
             lowest = min(lowest, one) if has_one else lowest
-        return np.asarray((places >= lowest) & (near | (places == lowest)))
+        return np.asarray((indices >= lowest) & (near | (indices == lowest)))
 
     def is_no_worse_than_one(self, alphas: Float64Array) -> NDArray[np.bool_]:
-        """Return which alphas, in ascending order, have errors no larger than those of 1."""
+        """Return a mask of the alphas whose errors are at most that of alpha 1."""
         one = int(np.searchsorted(alphas, 1.0 - ROUNDING))
         if one == len(alphas):
             return np.ones(len(alphas), dtype=bool)
         return np.asarray(self.means <= self.means[one])
 
     def _safe_best(self, errors: Float64Array, one: int) -> int:
-        """Return the place of the least error, below a given place only if that is clearly better.
+        """Return the place of the least error, considering lower places only if clearly better.
 
         Places below it are out of reach if the error rises on the way to them: behind a rise, other
         minima come and go with the rounding of the Gram matrix.
@@ -190,14 +190,13 @@ class LeftOutCurve:
         rises = down > (1.0 + WITHIN) * np.minimum.accumulate(down)
         in_reach = np.ones(len(errors), dtype=bool)
         in_reach[: one + 1] = ~np.logical_or.accumulate(rises)[::-1]
-        best = int(np.argmin(np.where(in_reach, errors, np.inf)))
-        if best >= one:
-            return best
-        gain = (limited[one] - limited[best]) * self.unit
-        return best if gain > CLEAR_ERRORS * self.standard_errors(best)[one] else one
+        gains = (limited[one] - limited) * self.unit
+        clear = gains > CLEAR_ERRORS * self.standard_errors(one)
+        safe = in_reach & (clear | (np.arange(len(errors)) >= one))
+        return int(np.argmin(np.where(safe, errors, np.inf)))
 
     def onto(self, path: AlphaPath) -> AlphaPath:
-        """Return a path with these errors."""
+        """Return a copy of a path that includes these errors."""
         sums = self.sums if self.plain is None else self.plain
         with np.errstate(over="ignore"):
             loo = sums / self.weight * self.unit
@@ -205,10 +204,10 @@ class LeftOutCurve:
 
 
 def _stride(n_alphas: int) -> int:
-    """Return the distance between places of a path whose products are summed."""
-    return -(-n_alphas // MOST_PLACES)
+    """Return the step between alphas whose errors are multiplied pairwise."""
+    return -(-n_alphas // MOST_PAIRED)
 
 
-def once(weights: Any) -> Any:
-    """Return the weight to leave out of each row: one copy, or a row of less weight as a whole."""
+def weight_of_one_copy(weights: Any) -> Any:
+    """Return the weight of one copy of each row: 1, or the whole weight if that is smaller."""
     return None if weights is None else np.minimum(weights, 1.0)

@@ -1,10 +1,10 @@
-r"""Alpha from a sample of rows, for solvers that have no matrix of products of features.
+r"""Choose alpha on a sample of rows, for solvers that do not compute a Gram matrix.
 
-Alpha is the ratio of the variance of the noise to that of the signal, so it does not depend on the
-number of rows. The sample has fewer rows than there are features: with the eigendecomposition
-:math:`U \Lambda U^\top` of the matrix of products of centered, weighted rows, the columns of
-:math:`U \Lambda^{1/2}` are features that give the same predictions, and the criteria for them are
-those of :mod:`quadfeat.solvers.spectral`.
+Alpha is the ratio of noise variance to signal variance, so it does not depend on the number of
+rows. The sample usually has fewer rows than there are features. Let :math:`U \Lambda U^\top` be the
+eigendecomposition of the matrix of inner products between centered, weighted rows. The columns of
+:math:`U \Lambda^{1/2}` are then features that give the same predictions. Their criteria are
+computed by :mod:`quadfeat.solvers.spectral`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Rows
-from quadfeat.data.sampling import RowSample, beside
+from quadfeat.data.sampling import RowSample, append_columns
 from quadfeat.maps.base import FeatureMap
 from quadfeat.solvers.base import Penalty, Problem, Solver
 from quadfeat.solvers.moments import NormalEquations
@@ -30,18 +30,18 @@ from quadfeat.solvers.spectral import Spectral
 from quadfeat.solvers.summaries import Summary
 from quadfeat.solvers.targets import Outputs, Targets
 
-# Number of rows in the sample, rows of features that are in memory at once, and rows that are
-# sampled from at once.
+# Number of rows in the sample, of rows whose features are in memory at once, and of rows in a batch
+# that is added to the sample.
 SAMPLE_ROWS = 3000
 ROWS_AT_ONCE = 500
 ROWS_PER_SAMPLE = 8192
 
-# The relative rounding error of a matrix of products in float64.
+# The relative rounding error of inner products in float64.
 EPS = float(np.finfo(np.float64).eps)
 
 
 def settled(solver: Solver, problem: Problem, rows: Rows) -> Problem:
-    """Return a problem with a fixed alpha, chosen on a sample of rows, if a solver needs one."""
+    """Return the problem with a fixed alpha, chosen on a sample of rows if the solver needs one."""
     if problem.penalty.alpha is not None or not solver.needs_fixed_alpha:
         return problem
     alpha, path = alpha_of_sample(problem, rows)
@@ -49,9 +49,10 @@ def settled(solver: Solver, problem: Problem, rows: Rows) -> Problem:
 
 
 def alpha_of_sample(problem: Problem, rows: Rows) -> tuple[float, AlphaPath]:
-    """Return the alpha that leave-one-out errors of a sample of rows choose, and the path.
+    """Choose alpha by the leave-one-out errors of a sample; return it and the path.
 
-    Takes two passes over the targets and rows, without features of rows outside the sample.
+    This takes one pass over the targets and one over the rows. Features are computed only for the
+    sample.
     """
     targets = problem.targets
     outputs = rows.each(partial(Outputs.of, targets), Outputs.merged)
@@ -62,39 +63,39 @@ def alpha_of_sample(problem: Problem, rows: Rows) -> tuple[float, AlphaPath]:
     if transform is not None:
         columns = columns @ transform[:-1] + transform[-1]
     products = products_of(problem.map, sample.rows[:, :d])
-    spectral, turned = decomposed(
+    spectral, projected = decomposed(
         products, columns, sample.weights, problem.map.n_columns, intercept=problem.intercept
     )
     alphas = spectral.default_alphas()
     if problem.penalty.alphas is not None:
         alphas = np.sort(problem.penalty.alphas)
-    # A row is left out with all its copies, which would tell its target.
-    curve = spectral.left_out_of_turned(alphas, turned, columns, sample.weights, sample.weights)
+    # Leave out a row with all its copies, since a copy would reveal its target.
+    weights = sample.weights
+    curve = spectral.left_out_of_projected(alphas, projected, columns, weights, weights)
     path = curve.onto(spectral.path(alphas))
     if not (spectral.system.squares > 0).any():
-        return float(alphas[-1]), path  # equal targets: every alpha predicts the same
+        return float(alphas[-1]), path  # all targets are equal, so alpha does not matter
     if not np.isfinite(curve.means).any():
         raise ValueError(
-            f"alpha='auto' cannot tell which alpha is best: all rows together count as "
-            f"{spectral.system.weight:.3g} sample(s), which leaves none to judge by. Give a "
-            "number, more rows, or weights that say how often each row counts."
+            f"alpha cannot be chosen from rows with a total weight of {spectral.system.weight:.3g}."
+            " Set alpha to a number, add rows, or use a sample_weight that counts copies of rows."
         )
     return float(alphas[best_allowed(path, "loo", curve.allowed(alphas))]), path
 
 
 def _sampled(targets: Targets, summary: Summary, block: Block) -> RowSample:
-    """Return a sample of a block, with targets as the last columns."""
+    """Return a sample of the rows of a block, with their targets as the last columns."""
     columns = targets.columns(block.y, summary)
     chosen = RowSample.empty(block.X.shape[1] + columns.shape[1], SAMPLE_ROWS)
-    for start in range(0, block.n_rows, ROWS_PER_SAMPLE):  # no copy of the whole table
+    for start in range(0, block.n_rows, ROWS_PER_SAMPLE):  # avoid a copy of the whole table
         part = slice(start, start + ROWS_PER_SAMPLE)
         weights = None if block.weights is None else block.weights[part]
-        chosen = chosen.extended(beside(block.X[part], columns[part]), weights)
+        chosen = chosen.extended(append_columns(block.X[part], columns[part]), weights)
     return chosen
 
 
 def products_of(features: FeatureMap, X: Float64Array) -> Float64Array:
-    """Return the products of the features of all pairs of rows, with few features in memory."""
+    """Return the inner products between the features of all rows, computed block by block."""
     n_rows = len(X)
     products = np.empty((n_rows, n_rows))
     parts = [slice(k, min(k + ROWS_AT_ONCE, n_rows)) for k in range(0, n_rows, ROWS_AT_ONCE)]
@@ -110,12 +111,12 @@ def products_of(features: FeatureMap, X: Float64Array) -> Float64Array:
 def decomposed(
     products: Float64Array, targets: Float64Array, weights: Any, n_columns: int, *, intercept: bool
 ) -> tuple[Spectral, Float64Array]:
-    """Return the normal equations of rows in the basis of their eigenvectors.
+    """Return the normal equations of a few rows in the basis of their eigenvectors.
 
     Parameters
     ----------
     products : array of shape (n_rows, n_rows)
-        Of the features of rows. It is overwritten.
+        Inner products between the features of rows. The array is overwritten.
     targets : array of shape (n_rows, n_outputs)
     weights : array of shape (n_rows,)
     n_columns : int
@@ -125,9 +126,9 @@ def decomposed(
     Returns
     -------
     spectral : Spectral
-        Without eigenvectors.
-    turned : array of shape (n_rows, n_values)
-        Features of the rows in the basis of the eigenvectors, minus their means.
+        The decomposition, without eigenvectors.
+    projected : array of shape (n_rows, n_values)
+        Centered features in the basis of the eigenvectors.
     """
     weight = float(weights.sum())
     check.check_any_weight(weight)
@@ -143,7 +144,7 @@ def decomposed(
     products *= roots
     trace = float(np.trace(products))
     values, vectors = linalg.eigh(products, overwrite_a=True, check_finite=False, driver="evd")
-    # There are no more directions than features, and the others are rounding.
+    # The rank is at most the number of features. All other eigenvalues are rounding errors.
     values, vectors = np.maximum(values, 0.0)[-n_columns:], vectors[:, -n_columns:]
     centered = targets - means
     right = np.sqrt(values)[:, None] * (vectors.T @ (roots[:, None] * centered))
@@ -157,5 +158,5 @@ def decomposed(
         matrix=np.empty((len(values), 0)),
         gram_error=EPS * trace,
     )
-    turned = vectors * np.sqrt(values) / roots[:, None]
-    return Spectral(system, values, np.empty((0, 0)), right), turned
+    projected = vectors * np.sqrt(values) / roots[:, None]
+    return Spectral(system, values, np.empty((0, 0)), right), projected

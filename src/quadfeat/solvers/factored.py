@@ -1,6 +1,7 @@
-"""The evidence and the errors of rows left out by Cholesky factors, one for each alpha.
+"""The evidence and leave-one-out errors from one Cholesky factor per alpha.
 
-An eigendecomposition makes any alpha cheap, but takes as long as some twenty factors.
+With an eigendecomposition, each alpha is cheap, but the decomposition takes as long as about twenty
+Cholesky factors.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from quadfeat.solvers.moments import NormalEquations
 from quadfeat.solvers.ridge import (
     AlphaPath,
     cholesky,
+    default_alphas,
     log_evidence_of,
-    usual_alphas,
 )
 
-# Products with the matrix that estimate its largest eigenvalue, from below.
+# Number of power iterations that estimate the largest eigenvalue. The estimate is a lower bound.
 POWER_STEPS = 8
 
 
 class Factored:
-    """Normal equations that are solved anew for each alpha; results are remembered.
+    """Normal equations that are factored for each alpha. Results are cached.
 
     Parameters
     ----------
@@ -52,23 +53,23 @@ class Factored:
 
     @property
     def typical(self) -> float:
-        """An alpha to start from: the mean of the eigenvalues per row."""
+        """An alpha to start from: the trace of the Gram matrix per row."""
         trace = float(np.diagonal(self.system.matrix).sum())
         return max(trace / self.system.weight, float(10.0 ** self.decades()[0]))
 
     def decades(self) -> Float64Array:
-        """Return the logarithms of alphas that cover what may be best: integers, ascending."""
-        return np.log10(usual_alphas(self.system, self.largest, per_decade=1)).round()
+        """Return the decimal logarithms of the default alphas: ascending integers."""
+        return np.log10(default_alphas(self.system, self.largest, per_decade=1)).round()
 
     def factor(self, decade: float) -> Float64Array:
-        """Return the upper Cholesky factor for an alpha."""
+        """Return the upper Cholesky factor for the alpha ``10**decade``."""
         if self._last is None or self._last[0] != decade:
             matrix = self.system.matrix.copy(order="F")
             self._last = decade, cholesky(matrix, 10.0**decade)
         return self._last[1]
 
     def solved_at(self, decade: float) -> tuple[Float64Array, Float64Array, float]:
-        """Return coefficients, explained squares and the log determinant for an alpha."""
+        """Return the coefficients, the explained sums of squares and the log determinant."""
         if decade not in self._known:
             factor = self.factor(decade)
             coefficients = linalg.cho_solve((factor, False), self.system.right, check_finite=False)
@@ -78,7 +79,7 @@ class Factored:
         return self._known[decade]
 
     def cost(self, decade: float) -> float:
-        """Return minus the log evidence; infinite where rounding spoils the factor."""
+        """Return the negative log evidence; infinite if the factorization fails."""
         try:
             _, explained, log_determinant = self.solved_at(decade)
         except ValueError:
@@ -91,26 +92,27 @@ class Factored:
     def left_out(
         self, decades: Float64Array, sample: Any, start: int
     ) -> tuple[Float64Array, LeftOutCurve]:
-        """Return alphas and the errors of rows of a sample, each left out with all its copies.
+        """Return the decades that were tried, and the leave-one-out errors of a sample.
 
-        From the one at ``start`` on, alphas are tried while the errors become smaller.
+        Each row is left out with all its copies. After the decade at ``start``, stop as soon as the
+        errors increase.
         """
         unit = float(np.mean(self.system.squares / self.system.weight))
         unit = unit if np.isfinite(unit) and unit > 0 else 1.0
         columns: list[Float64Array] = []
         errors: list[float] = []
-        for place, decade in enumerate(decades):
+        for index, decade in enumerate(decades):
             squares = self._squares(decade, sample) / unit
             columns.append(squares)
             with np.errstate(over="ignore"):
                 errors.append(float(sample.weights @ squares))
-            if place > start and errors[-1] > errors[-2]:
+            if index > start and errors[-1] > errors[-2]:
                 break
         curve = LeftOutCurve.of(np.column_stack(columns), sample.weights, unit)
         return decades[: len(columns)], curve
 
     def _squares(self, decade: float, sample: Any) -> Float64Array:
-        """Return the squared errors of rows left out, a mean over outputs."""
+        """Return the squared leave-one-out errors of rows, averaged over outputs."""
         system = self.system
         try:
             coefficients, _, _ = self.solved_at(decade)
@@ -128,7 +130,7 @@ class Factored:
         return np.where(left > 0, squares, np.inf)
 
     def path(self, tried: Float64Array, curve: LeftOutCurve | None) -> AlphaPath:
-        """Return the criteria for all alphas that were tried; ``tried`` are those of the curve."""
+        """Return the criteria for all cached alphas; ``tried`` are the decades of the curve."""
         decades = np.array(sorted(self._known))
         alphas = 10.0**decades
         costs = np.array([self.cost(decade) for decade in decades])
@@ -136,6 +138,6 @@ class Factored:
         if curve is None:
             return AlphaPath(alphas, gcv, -costs)
         loo, error = np.full((2, len(decades)), np.nan)
-        places = np.searchsorted(decades, tried)
-        loo[places], error[places] = curve.means, curve.standard_errors()
+        indices = np.searchsorted(decades, tried)
+        loo[indices], error[indices] = curve.means, curve.standard_errors()
         return AlphaPath(alphas, gcv, -costs, loo, error)

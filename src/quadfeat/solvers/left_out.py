@@ -1,10 +1,10 @@
-r"""Leave-one-out errors of rows for one alpha, exactly and without fitting again.
+r"""Compute exact leave-one-out errors for one alpha, without refitting.
 
-Let a row have the weight :math:`w`, the residual :math:`r` and the leverage :math:`h`: the variance
-of its fitted value, relative to the variance :math:`\sigma^2` of the noise. A model that is fitted
-without the row predicts it with the error :math:`r / (1 - w h)`, whose variance is :math:`\sigma^2
-(1 + h / (1 - w h))`. Rows are left out as a whole, with all copies that a weight stands for, unless
-copies are different cases (see ``KeptRows.leaves_one``).
+Consider a row with weight :math:`w`, residual :math:`r` and leverage :math:`h`. The leverage is the
+variance of the fitted value in units of the noise variance :math:`\sigma^2`. A model that is fitted
+without this row predicts it with the error :math:`r / (1 - w h)`, whose variance is
+:math:`\sigma^2 (1 + h / (1 - w h))`. A row is left out with its whole weight, unless equal rows are
+separate observations (see ``KeptRows.leaves_one``).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from quadfeat.solvers.posterior import ROWS_PER_SOLVE, Posterior
 from quadfeat.solvers.summaries import Summary
 from quadfeat.solvers.targets import KeptRows, Targets
 
-# With less of a row left, 1 - h is rounding: the row alone determines its prediction.
+# Below this, 1 - w h is a rounding error, and the row alone determines its prediction.
 LEAST_LEFT = 1e-10
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Predictions for rows by models that were fitted without them.
+    """Leave-one-out errors of rows.
 
     Attributes
     ----------
     errors : array of shape (n_rows, n_outputs)
-        Targets minus predictions.
+        Targets minus the predictions of models that were fitted without the row.
     variances : array of shape (n_rows,)
-        Variances of the errors, relative to that of the noise.
+        Variances of the errors, in units of the noise variance.
     """
 
     errors: Float64Array
@@ -42,7 +42,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, posterior: Posterior, Z: Array, targets: Float64Array, amounts: Any) -> LeftOut:
-        """Leave out rows that a posterior was fitted to.
+        """Leave out rows to which a posterior was fitted.
 
         Parameters
         ----------
@@ -51,13 +51,13 @@ class LeftOut:
             Features of the rows.
         targets : array of shape (n_rows, n_outputs)
         amounts : array of shape (n_rows,) or None
-            The weight that is left out of each row; None means 1.
+            The weight to leave out of each row; None means 1.
         """
         residuals = targets - Z @ posterior.coefficients - posterior.intercept
         leverage = posterior.leverage(Z)
         own = leverage if amounts is None else amounts * leverage
         left = np.maximum(1.0 - own, LEAST_LEFT)
-        # Without a row that alone determines its prediction, the prediction is the mean.
+        # If a row alone determines its prediction, a model without it predicts the mean.
         alone = (left <= LEAST_LEFT)[:, None]
         without = targets - posterior.center
         errors = np.where(alone, without, residuals / left[:, None])
@@ -65,7 +65,7 @@ class LeftOut:
 
     @classmethod
     def of_kept(cls, posterior: Posterior, features: FeatureMap, rows: KeptRows) -> LeftOut:
-        """Leave out the rows that a model keeps."""
+        """Leave out the training rows that a model keeps."""
         parts = []
         for start in range(0, max(1, len(rows.X)), ROWS_PER_SOLVE):
             part = slice(start, start + ROWS_PER_SOLVE)
@@ -80,7 +80,7 @@ class LeftOut:
 def calibrated(
     posterior: Posterior, features: FeatureMap, targets: Targets, summary: Summary
 ) -> Calibration:
-    """Return the calibration of a classifier, from the rows that it keeps."""
+    """Calibrate a classifier on the training rows that it keeps."""
     rows = targets.kept(summary)
     decisions = rows.targets - LeftOut.of_kept(posterior, features, rows).errors
     assert rows.labels is not None

@@ -1,9 +1,9 @@
-r"""What a ridge model has to know of its rows: the second moments of features and targets.
+r"""Second moments of features and targets: all that ridge regression needs to know of its rows.
 
-With features :math:`Z`, targets :math:`Y` and weights :math:`w` these are the products of the
-columns of :math:`[Z, Y, 1]`, weighted: the normal equations, with or without an intercept, and the
-sums of squares. They are sums over rows, so that those of two tables add up to those of both, in
-any order, and their size does not depend on the number of rows.
+For features :math:`Z`, targets :math:`Y` and weights :math:`w`, the moments are the weighted
+products of the columns of :math:`[Z, Y, 1]`. They determine the normal equations, with or without
+an intercept. Moments are sums over rows, so moments of two tables can be added, and their size does
+not depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -19,37 +19,38 @@ from scipy.linalg import blas
 from quadfeat._utils.validation import Float64Array, check_count
 from quadfeat.io import UPPER_TRIANGLE, checks, register
 
-# Columns of a matrix that are multiplied by a vector at once.
+# Number of columns of a matrix that are multiplied by a vector at once.
 COLUMNS_PER_PANEL = 512
 
 # The spectral norm of a rounding error E is at most about this many times |E v| / |v| for a random
-# vector v: 2 to 5 for float32 products, more for wide kernels (benchmarks/gram_error.py).
+# vector v. Measured ratios are 2 to 5 for float32, and larger for wide kernels
+# (benchmarks/gram_error.py).
 NORM_PER_PROBE = 8.0
 
-# Targets are shifted again when their mean is this many standard deviations away: what cancels then
-# is a hundredth of what float64 resolves.
+# Shift targets again when their mean is this many standard deviations from the shift. Cancellation
+# then costs at most two decimal digits of float64.
 DRIFT = 10.0
 
-# Targets have to vary by more than this many times the spacing of float64 at their mean.
+# Smallest standard deviation of targets, in units of the spacing of float64 at their mean.
 LEAST_SPREAD = 2.0
 
 
 @register
 @dataclass(frozen=True)
 class Moments:
-    """Second moments of rows.
+    """Second moments of features and targets.
 
     Attributes
     ----------
     products : array of shape (n_components + n_outputs + 1,) * 2
-        Products of the columns of features, targets and ones. Of the symmetric matrix only the
-        upper triangle; in Fortran order.
+        Weighted products of the columns of features, targets and ones: the upper triangle of a
+        symmetric matrix, in Fortran order.
     shift : array of shape (n_outputs,)
-        Numbers that were subtracted from the targets, so that large ones do not cancel.
+        Numbers that were subtracted from the targets, to avoid cancellation.
     n_rows : int
     control : array of shape (n_components,)
-        The product of ``Z' W Z`` with the vector ``probe(n_components)``, summed in float64. Its
-        difference to the product of the matrix itself measures how precise the matrix is.
+        The product of ``Z' W Z`` with the vector ``probe(n_components)``, computed in float64. Its
+        difference from the product of the stored matrix measures the error of the matrix.
     """
 
     products: Float64Array = field(metadata=UPPER_TRIANGLE)
@@ -112,35 +113,35 @@ class Moments:
         if d == 0:
             return 0.0
         vector = probe(d)
-        with np.errstate(over="ignore", invalid="ignore"):  # sums may be beyond the range
+        with np.errstate(over="ignore", invalid="ignore"):  # sums may overflow
             product = symmetric_product(self.products[:d, :d], vector)
             error = float(np.linalg.norm(product - self.control))
         return NORM_PER_PROBE * error / np.sqrt(d)
 
     def _borders(self, transform: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """Return the products of features and targets ``[Y, 1] @ transform``, and of targets.
+        """Return the products of features with targets, and of targets with each other.
 
-        Both with a last column for ones.
+        The targets are ``[Y, 1] @ transform``, followed by a column of ones.
         """
         d = self.n_components
         whole = np.zeros((self.n_outputs + 1, transform.shape[1] + 1))
         whole[:, :-1], whole[-1, -1] = transform, 1.0
         corner = np.triu(self.products[d:, d:])
         corner += np.triu(corner, 1).T
-        # Transforms have two entries a column, so that this is of the order of the corner.
+        # Transforms have at most two nonzeros per column, so a sparse product is fast.
         few = sparse.csr_array(whole)
-        with np.errstate(over="ignore", invalid="ignore"):  # which callers check
+        with np.errstate(over="ignore", invalid="ignore"):  # callers check this
             return self.products[:d, d:] @ few, few.T @ (corner @ few)
 
     def with_outputs(self, transform: Float64Array, shift: Float64Array) -> Moments:
-        """Return the moments for targets ``[Y, 1] @ transform``, that is linear ones of these.
+        """Return the moments for the linear combinations ``[Y, 1] @ transform`` of targets.
 
         Parameters
         ----------
         transform : array of shape (n_outputs + 1, n_new_outputs)
-            Of targets ``Y`` that are shifted.
+            The matrix for shifted targets ``Y``.
         shift : array of shape (n_new_outputs,)
-            The shift that the new targets are declared to have.
+            The shift of the new targets.
         """
         d = self.n_components
         products = np.zeros((d + len(shift) + 1,) * 2, order="F")
@@ -150,13 +151,13 @@ class Moments:
         return Moments(products, shift, self.n_rows, self.control)
 
     def shifted(self, shift: Float64Array) -> Moments:
-        """Return the same moments with other numbers subtracted from the targets."""
+        """Return the same moments with a different shift of the targets."""
         if np.array_equal(shift, self.shift):
             return self
         return replace(self, products=self.products.copy(order="F")).shift_in_place(shift)
 
     def shift_in_place(self, shift: Float64Array) -> Moments:
-        """Return the moments with another shift, in the same array."""
+        """Return the moments with a different shift, written to the same array."""
         d, step = self.n_components, self.shift - shift
         products = self.products
         sums, target_sums, weight = products[:d, -1], products[d:-1, -1], self.weight
@@ -167,23 +168,24 @@ class Moments:
         return replace(self, shift=shift)
 
     def target_means(self) -> Float64Array:
-        """Return the means of the shifted targets; zeros if no row has a weight."""
+        """Return the means of the shifted targets; zeros if the total weight is 0."""
         d = self.n_components
         means: Float64Array = self.products[d:-1, -1] / (self.weight or 1.0)
         return means
 
     def joint_shift(self, means: Float64Array, squares: Float64Array, weight: float) -> Any:
-        """Return the shift for these rows and others.
+        """Return the shift for these rows and more rows.
 
-        It stays as it is while the joint mean is within ``DRIFT`` standard deviations, and becomes
-        the joint mean where batches have drifted away.
+        The shift does not change while the joint mean is within ``DRIFT`` standard deviations of
+        it. Otherwise, the new shift is the joint mean.
 
         Parameters
         ----------
         means, squares : array of shape (n_outputs,)
-            Of the others: the means of the targets less this shift, and the sums of squares about
-            their own means.
+            Statistics of the other rows: the means of their targets minus this shift, and the sums
+            of squares about their means.
         weight : float
+            The total weight of the other rows.
         """
         d, own = self.n_components, self.target_means()
         total = self.weight + weight
@@ -191,19 +193,19 @@ class Moments:
             return self.shift
         share = weight / total
         joint = own + share * (means - own)
-        with np.errstate(over="ignore", invalid="ignore"):  # beyond the range nothing is shifted
+        with np.errstate(over="ignore", invalid="ignore"):  # on overflow, keep the shift
             spread = np.diagonal(self.products)[d:-1] - self.weight * own**2 + squares
             spread = spread + self.weight * share * (means - own) ** 2
             drifted = joint**2 * total > DRIFT**2 * np.maximum(spread, 0.0)
         return np.where(drifted, self.shift + joint, self.shift) if drifted.any() else self.shift
 
     def merged(self, other: Moments) -> Moments:
-        """Return the moments of the rows of both."""
+        """Return the moments of both sets of rows combined."""
         if other.products.shape != self.products.shape:
             raise ValueError(
-                f"the moments of {self.n_components} features and {self.n_outputs} targets cannot "
-                f"be added to those of {other.n_components} and {other.n_outputs}: fit both models "
-                "to the same columns and targets."
+                f"a model with {self.n_components} features and {self.n_outputs} targets cannot be "
+                f"merged with one that has {other.n_components} and {other.n_outputs}. Fit both "
+                "models with the same map and the same number of targets."
             )
         means, d = other.target_means(), self.n_components
         squares = np.diagonal(other.products)[d:-1] - other.weight * means**2
@@ -219,45 +221,47 @@ class Moments:
     def normal_equations(
         self, *, intercept: bool, transform: Float64Array | None = None
     ) -> NormalEquations:
-        """Return the normal equations, of centered features and targets for an intercept.
+        """Return the normal equations; with an intercept, features and targets are centered.
 
         Parameters
         ----------
         intercept : bool
         transform : array of shape (n_outputs + 1, n_new_outputs), default=None
-            Targets are ``[Y, 1] @ transform``; by default those that were given.
+            The targets are ``[Y, 1] @ transform``; by default ``Y``.
         """
         if transform is None:
             transform = np.eye(self.n_outputs + 1, self.n_outputs)
         of_shift = self.shift @ transform[:-1]
-        # With an intercept the shift is never added back: next to it targets would cancel.
+        # With an intercept, do not add the shift back, since that would cause cancellation.
         transform = transform.copy()
         transform[-1] += 0.0 if intercept else of_shift
         offset = of_shift if intercept else np.zeros_like(of_shift)
         d = self.n_components
-        sides = Sides.of(*self._borders(transform), intercept=intercept, offset=offset)
+        borders, corner = self._borders(transform)
+        right_side = RightHandSide.of(borders, corner, intercept=intercept, offset=offset)
         matrix = np.array(self.products[:d, :d], order="F")
         if intercept:
-            matrix = blas.dsyr(-sides.weight, sides.feature_means, a=matrix, overwrite_a=1)
-        return NormalEquations(**vars(sides), matrix=matrix, gram_error=self.gram_error())
+            means = right_side.feature_means
+            matrix = blas.dsyr(-right_side.weight, means, a=matrix, overwrite_a=1)
+        return NormalEquations(**vars(right_side), matrix=matrix, gram_error=self.gram_error())
 
 
 @dataclass(frozen=True)
-class Sides:
-    """Ridge regression with all rows summed up, but for the matrix of products of features.
+class RightHandSide:
+    """The normal equations without their matrix.
 
     Attributes
     ----------
     right : array of shape (n_components, n_outputs)
     squares : array of shape (n_outputs,)
-        Sums of squares of the targets, about the mean if there is an intercept.
+        Sums of squares of the targets, about their means if there is an intercept.
     weight : float
     feature_means : array of shape (n_components,)
         Zeros without an intercept.
     target_means : array of shape (n_outputs,)
-        The intercept where all features are at their means.
+        The prediction at the means of the features; zeros without an intercept.
     intercept : bool
-        Whether features and targets are centred.
+        Whether features and targets are centered.
     """
 
     right: Float64Array
@@ -275,25 +279,25 @@ class Sides:
         *,
         intercept: bool,
         offset: Float64Array | float = 0.0,
-    ) -> Sides:
-        """Center for an intercept.
+    ) -> RightHandSide:
+        """Return the right-hand side, centered if there is an intercept.
 
         Parameters
         ----------
         borders, corner : array
-            Products of features and targets, and of targets with each other; a column of ones is
-            the last of the targets.
+            Products of features with targets, and of targets with each other. The last target is a
+            column of ones.
         intercept : bool
         offset : array of shape (n_outputs,)
             Numbers to add to the means of the targets.
         """
         right, sums, weight = borders[:, :-1], borders[:, -1], float(corner[-1, -1])
         if weight == 0:
-            raise ValueError("all rows have weight 0: give a positive weight to at least one.")
+            raise ValueError("all rows have weight 0. Give at least one row a positive weight.")
         squares, target_sums = np.diagonal(corner)[:-1], corner[:-1, -1]
         if not intercept:
             return cls(right, squares, weight, np.zeros(len(sums)), np.zeros(len(squares)), False)
-        with np.errstate(over="ignore", invalid="ignore"):  # which callers check
+        with np.errstate(over="ignore", invalid="ignore"):  # callers check this
             means = target_sums / weight
             right = right - np.multiply.outer(sums, means)
             squares = np.maximum(squares - weight * means**2, 0.0)
@@ -301,31 +305,31 @@ class Sides:
         _check_spread(np.sqrt(squares / weight), target_means)
         return cls(right, squares, weight, sums / weight, target_means, True)
 
-    def checked(self) -> Sides:
-        """Return this, if it is finite."""
+    def checked(self) -> RightHandSide:
+        """Return this object; raise an error if it is not finite."""
         if not (np.isfinite(self.right).all() and np.isfinite(self.squares).all()):
             raise ValueError(
-                "products of features and targets, with their weights, are beyond the range of "
-                "numbers: rescale y or sample_weight, or pass X as float64."
+                "the weighted products of features and targets overflow. Rescale y or "
+                "sample_weight, or pass X as float64."
             )
         return self
 
     @property
     def degrees(self) -> float:
-        """How many degrees of freedom the rows have beside the intercept."""
+        """Degrees of freedom: the total weight, minus 1 if there is an intercept."""
         return self.weight - self.intercept
 
 
 @dataclass(frozen=True)
-class NormalEquations(Sides):
+class NormalEquations(RightHandSide):
     """Normal equations: ``(matrix + alpha I) coefficients = right``.
 
     Attributes
     ----------
     matrix : array of shape (n_components, n_components)
-        The upper triangle, in Fortran order. Solvers may write on it.
+        The upper triangle, in Fortran order. Solvers may overwrite it.
     gram_error : float
-        The spectral norm of the rounding error of the matrix, estimated.
+        An estimate of the spectral norm of the rounding error of the matrix.
     """
 
     matrix: Float64Array
@@ -333,21 +337,21 @@ class NormalEquations(Sides):
 
 
 def _check_spread(deviations: Float64Array, means: Float64Array) -> None:
-    """Reject targets that differ by no more than their rounding; equal ones are fine."""
+    """Reject targets that differ only by rounding errors; equal targets are valid."""
     spacing = np.spacing(np.abs(means))
     for output in np.flatnonzero((deviations > 0) & (deviations < LEAST_SPREAD * spacing)):
         raise ValueError(
-            f"y has a mean of {means[output]:.6g} and, with sample_weight, a standard deviation of "
-            f"{deviations[output]:.2g}, and float64 resolves {spacing[output]:.2g} there: too few "
-            "values are left to fit. Subtract a constant from y where it is still known precisely, "
-            "or give weights that differ less."
+            f"the weighted standard deviation of y is {deviations[output]:.2g}, too close to the "
+            f"resolution {spacing[output]:.2g} of float64 at the mean {means[output]:.6g}. "
+            "Subtract a constant from y before converting it to float64, or use weights that "
+            "differ less."
         )
 
 
 def symmetric_product(upper: Float64Array, vector: Float64Array) -> Float64Array:
-    """Return the product of a symmetric matrix, given by its upper triangle, with a vector."""
+    """Multiply a symmetric matrix, given by its upper triangle, by a vector."""
     result = np.zeros_like(vector)
-    for start in range(0, len(upper), COLUMNS_PER_PANEL):  # no copy of the whole matrix
+    for start in range(0, len(upper), COLUMNS_PER_PANEL):  # avoid a copy of the whole matrix
         panel = slice(start, start + COLUMNS_PER_PANEL)
         above, corner = upper[:start, panel], np.triu(upper[panel, panel])
         result[:start] += above @ vector[panel]
@@ -357,14 +361,14 @@ def symmetric_product(upper: Float64Array, vector: Float64Array) -> Float64Array
 
 
 def control_of(products: Float64Array, shift: Float64Array) -> Float64Array:
-    """Return ``Moments.control`` of products whose rounding error is not known, as if exact."""
+    """Return ``Moments.control`` for products of unknown precision, as if they were exact."""
     d = len(products) - len(shift) - 1
     return symmetric_product(products[:d, :d], probe(d))
 
 
 @lru_cache(maxsize=8)
 def probe(n_components: int) -> Float64Array:
-    """Return the vector by which the precision of a Gram matrix is measured, always the same."""
+    """Return the fixed random vector that measures the precision of a Gram matrix."""
     vector = np.random.default_rng(0).standard_normal(n_components)
     vector.setflags(write=False)
     return vector

@@ -1,4 +1,4 @@
-"""Normal equations: sum the products of features in one pass, then solve."""
+"""Normal equations: compute the Gram matrix in one pass over the rows, then solve."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from quadfeat.solvers.targets import Targets
 
 GRAM_DTYPES = ("float32", "float64")
 
-# Leave-one-out errors are computed in float32 if all alphas are larger than this, relative to the
-# mean squared length of centered features. The error of leverages is then a hundredth of what is
-# left of a row, at most.
-SINGLE_FROM = 1e-3
+# Compute leave-one-out errors in float32 if all alphas exceed this fraction of the mean squared
+# norm of centered features. The relative error of 1 - leverage is then at most a hundredth.
+FLOAT32_FROM = 1e-3
 
-# Rows that are left out to choose alpha, about so many at most: the standard error of a mean over
-# them is too small for more rows to change the choice.
+# Choose alpha by the leave-one-out errors of at most about this many rows. More rows would hardly
+# change the choice, since standard errors are already small.
 MOST_LEFT_OUT = 65_536
 
 
 @register
 class Normal(Solver):
-    """Sum the products of features in one pass over the rows, and solve the normal equations.
+    """Compute the Gram matrix in one pass over the rows, and solve the normal equations.
 
-    Takes memory of order ``n_columns ** 2``.
+    Memory is of order ``n_columns ** 2``.
 
     Parameters
     ----------
     gram_dtype : {"float32", "float64"}, default="float32"
-        The dtype of products within a block of rows; blocks are added up in float64. If alpha is
-        too small for the measured error of float32, products are computed again in float64.
+        The dtype of products within a block of rows; blocks are added in float64. If alpha is too
+        small for the measured rounding error of float32, the Gram matrix is computed again in
+        float64, provided that the rows can be read again.
     """
 
     name = "normal"
@@ -66,30 +66,30 @@ class Normal(Solver):
         dtype = check.check_choice(self.gram_dtype, "gram_dtype", GRAM_DTYPES)
         if state:
             dtype = state["dtype"]
-        begun = state if state and state["summary"] is not None else None
-        solution = self._summed_up(problem, rows, work, begun, dtype)
+        resumed = state if state and state["summary"] is not None else None
+        solution = self._solve_in(problem, rows, work, resumed, dtype)
         if solution.needs_precision():
             if rows.repeatable:
-                # Sum again in float64, which is precise enough for smaller alphas.
+                # Compute the Gram matrix again in float64, which is precise enough.
                 work.checkpoint.restart()
-                del solution  # or two Gram matrices would be in memory
-                solution = self._summed_up(problem, rows, work, None, "float64")
+                del solution  # do not keep two Gram matrices in memory
+                solution = self._solve_in(problem, rows, work, None, "float64")
             elif problem.penalty.alpha is None:
                 solution.warn_of_precision(solution.posterior)
         if problem.penalty.alpha is None:
             solution.warn_of_leverage(solution.posterior)
-        solution.coefficients  # noqa: B018  # fit has to raise its errors and warnings
+        solution.coefficients  # noqa: B018  # so that fit raises all errors and warnings
         return solution
 
     def with_rows(self, problem: Problem, solution: Any, block: Block) -> NormalSolution:
         """Return a solution with the rows of a block added; see :class:`Solver`."""
         dtype = check.check_choice(self.gram_dtype, "gram_dtype", GRAM_DTYPES)
         targets, n_columns = problem.targets, problem.map.n_columns
-        # A sum of float32 and float64 products is only as precise as float32.
+        # The sum of a float32 and a float64 matrix is only as precise as float32.
         both = dtype if solution is None or solution.dtype == "float64" else "float32"
         before = targets.start(block, n_columns) if solution is None else solution.summary
         size = rows_per_block(len(before.moments.products), dtype)
-        task, rows = SumUp(problem, dtype), ArrayRows(block)
+        task, rows = SumMoments(problem, dtype), ArrayRows(block)
         if block.n_rows <= size:
             task = replace(task, onto=before.copied(), size=size)
             summary = rows.reduce(task, Summary.merged)
@@ -99,17 +99,17 @@ class Normal(Solver):
         return NormalSolution.of(problem, summary, both)
 
     def check_state(self, state: dict[str, Any]) -> None:
-        """Raise an error if a state of the sums is not valid; see :class:`Solver`."""
+        """Raise an error if the state of a sum is not valid; see :class:`Solver`."""
         check.check_count(state["n_done"], "n_done", 0)
         check.check_count(state["size"], "size")
         check.check_choice(state["dtype"], "dtype", GRAM_DTYPES)
         checks.check_kind(state["summary"], (Summary, type(None)), "summary")
 
-    def _summed_up(
+    def _solve_in(
         self, problem: Problem, rows: Rows, work: Work, state: Any, dtype: str
     ) -> NormalSolution:
-        """Return the solution from products in a dtype; resume from a state if there is one."""
-        summary = rows.reduce(SumUp(problem, dtype), Summary.merged, work.watch(state))
+        """Return the solution with products in a dtype; resume from a state if one is given."""
+        summary = rows.reduce(SumMoments(problem, dtype), Summary.merged, work.watch(state))
         solution = NormalSolution.of(problem, summary, dtype)
         if problem.penalty.alpha is None:
             left_out = None
@@ -131,23 +131,23 @@ def _left_out(
     spectral: Spectral,
     alphas: Float64Array,
 ) -> LeftOutCurve:
-    """Leave out all rows in turn, or a sample of very many rows; see ``paths.LeaveOut``."""
+    """Return leave-one-out errors of all rows, or of a sample if there are very many."""
     system = spectral.system
     norm = float(spectral.values.sum()) / system.weight
-    # Workers do not need the matrix of the system.
+    # Workers do not need the Gram matrix.
     light = replace(spectral, system=replace(system, matrix=np.empty((0, 0))))
-    single = dtype == "float32" and alphas[0] >= SINGLE_FROM * norm
+    single = dtype == "float32" and alphas[0] >= FLOAT32_FROM * norm
     share = min(1.0, MOST_LEFT_OUT / summary.moments.n_rows)
     task = LeaveOneOut(problem, without_rows(summary), light, alphas, dtype, single, share)
     curve: LeftOutCurve = rows.reduce(task, LeftOutCurve.merged)
-    if curve.weight < 0.5 * share * system.weight:  # many copies of few rows, or huge weights
+    if curve.weight < 0.5 * share * system.weight:  # few rows carry most of the weight
         curve = rows.reduce(replace(task, share=1.0), LeftOutCurve.merged)
     return curve
 
 
 @dataclass(frozen=True)
-class Running:
-    """The state of a sum over rows."""
+class RunningSum:
+    """The state of the sums over rows."""
 
     summary: Summary
     size: int
@@ -155,18 +155,18 @@ class Running:
 
 
 @dataclass(frozen=True)
-class SumUp(Task):
-    """Sums the products of features and targets.
+class SumMoments(Task):
+    """Computes the moments of features and targets.
 
     Attributes
     ----------
     problem : Problem
     dtype : str
-        Of products.
+        The dtype of products.
     onto : Summary or None
-        The summary of earlier rows, which is overwritten.
+        The summary of earlier rows. It is overwritten.
     size : int or None
-        Rows to add at once; None chooses by the number of products.
+        Number of rows to add at once; None chooses it from the size of the Gram matrix.
     """
 
     problem: Problem
@@ -174,54 +174,54 @@ class SumUp(Task):
     onto: Summary | None = None
     size: int | None = None
 
-    def begin(self, table: Block) -> Running:
+    def begin(self, table: Block) -> RunningSum:
         summary = self.onto
         if summary is None:
             summary = self.problem.targets.start(table, self.problem.map.n_columns)
         size = self.size or rows_per_block(len(summary.moments.products), self.dtype)
-        return Running(summary, size)
+        return RunningSum(summary, size)
 
-    def add(self, state: Running, block: Block) -> Running:
+    def add(self, state: RunningSum, block: Block) -> RunningSum:
         problem, targets = self.problem, self.problem.targets
         summary, accumulator = targets.prepared(state.summary, block), state.accumulator
         if accumulator is None or summary.classes is not state.summary.classes:
             accumulator = Accumulator(problem.map, summary.moments, self.dtype)
         accumulator.add(block.X, targets.columns(block.y, summary), block.weights)
         extended = targets.extended(summary, accumulator.moments, block)
-        return Running(extended, state.size, accumulator)
+        return RunningSum(extended, state.size, accumulator)
 
-    def result(self, state: Running) -> Summary:
+    def result(self, state: RunningSum) -> Summary:
         return state.summary
 
-    def rows_per_block(self, state: Running) -> int:
+    def rows_per_block(self, state: RunningSum) -> int:
         return state.size
 
-    def kept(self, state: Running) -> dict[str, Any]:
+    def kept(self, state: RunningSum) -> dict[str, Any]:
         summary = None if state.accumulator is None else state.summary
         return {"summary": summary, "size": state.size, "dtype": self.dtype}
 
-    def resumed(self, kept: dict[str, Any]) -> Running:
-        return Running(kept["summary"], kept["size"])
+    def resumed(self, kept: dict[str, Any]) -> RunningSum:
+        return RunningSum(kept["summary"], kept["size"])
 
 
 @dataclass(frozen=True)
 class LeaveOneOut(Task):
-    """Sums the squared leave-one-out errors of rows, for several alphas.
+    """Sums the squared leave-one-out errors over rows, for several alphas.
 
     Attributes
     ----------
     problem : Problem
     summary : Summary
-        Without rows, but with classes and shift.
+        A summary without rows that has the classes and the shift.
     spectral : Spectral
     alphas : array of shape (n_alphas,)
     dtype : str
-        Of the products of features.
+        The dtype of products of features.
     single : bool
         Whether to multiply features in float32 even if rows are float64.
     share : float, default=1.0
-        The share of rows to leave out. Rows are sampled by their content, so the sample does not
-        depend on their order or on blocks.
+        The fraction of rows to leave out. Rows are sampled by a hash of their values, so the sample
+        does not depend on the order of rows or on blocks.
     """
 
     problem: Problem
@@ -256,7 +256,7 @@ class LeaveOneOut(Task):
 
 @register(former_names=["Solution"])
 class NormalSolution(CopiedState, Solution):
-    """The solution for summarized rows; coefficients are computed on first use."""
+    """The solution from a summary of rows; coefficients are computed on first use."""
 
     def __init__(
         self, summary: Summary, problem: RidgeProblem, penalty: Penalty, dtype: str
@@ -265,11 +265,11 @@ class NormalSolution(CopiedState, Solution):
         self.problem = problem
         self.penalty = penalty
         self.dtype = dtype
-        self.calibration: Calibration | None = None  # of a classifier, computed on first use
+        self.calibration: Calibration | None = None  # for classifiers, computed on first use
 
     @classmethod
     def of(cls, problem: Problem, summary: Summary, dtype: str) -> NormalSolution:
-        """Return the solution of a problem for summarized rows."""
+        """Return the solution of a problem from a summary of its rows."""
         transform = problem.targets.transform(summary)
         ridge = RidgeProblem(summary.moments, problem.intercept, transform)
         solution = cls(summary, ridge, problem.penalty, dtype)
@@ -277,12 +277,12 @@ class NormalSolution(CopiedState, Solution):
         return solution
 
     def complete(self, features: FeatureMap, targets: Targets) -> None:
-        """Take the map and the targets, with which kept rows can be left out."""
+        """Set the map and the targets, which leave-one-out errors of kept rows need."""
         if "posterior" not in vars(self):
             self.source = features, targets
 
     def __getstate__(self) -> dict[str, Any]:
-        # The model has the map, too.
+        # The model already pickles the map.
         state = super().__getstate__()
         for name in ("source", "curve"):
             state.pop(name, None)
@@ -290,14 +290,14 @@ class NormalSolution(CopiedState, Solution):
 
     has_posterior = True
     solver_name = "normal"
-    source: tuple[FeatureMap, Targets] | None = None  # of a solution that is not computed yet
-    scores: Any = None  # of a regression, for intervals, computed on first use
-    curve: LeftOutCurve | None = None  # errors of rows left out, for the alphas of the path
+    source: tuple[FeatureMap, Targets] | None = None  # until coefficients are computed
+    scores: Any = None  # for intervals of a regression, computed on first use
+    curve: LeftOutCurve | None = None  # leave-one-out errors along the path
     unsaved_attributes = ("source", "scores", "curve")
     saved_attributes = ("summary", "problem", "penalty", "dtype", "calibration", "posterior")
 
     def check_consistency(self) -> None:
-        """Raise an error if the parts do not fit together; see ``quadfeat.io.register``."""
+        """Raise an error if the parts are inconsistent; see ``quadfeat.io.register``."""
         checks.check_kind(self.summary, Summary, "summary of _solution")
         checks.check_kind(self.problem, RidgeProblem, "problem of _solution")
         problems = [self.problem]
@@ -308,16 +308,18 @@ class NormalSolution(CopiedState, Solution):
             checks.expect(
                 problem.moments.products is self.summary.moments.products
                 and np.array_equal(problem.moments.shift, self.summary.moments.shift),
-                "_solution has two summaries",
+                "_solution has two different summaries",
             )
-            checks.expect(problem.n_targets == self.problem.n_targets, "_solution has two problems")
+            checks.expect(
+                problem.n_targets == self.problem.n_targets, "_solution has two different problems"
+            )
         checks.check_kind(self.penalty, Penalty, "penalty of _solution")
         check.check_choice(self.dtype, "dtype of _solution", GRAM_DTYPES)
         if self.calibration is not None:
             checks.check_kind(self.calibration, Calibration, "calibration of _solution")
             classes = self.summary.classes
             fits = classes is not None and len(self.calibration.bias) == len(classes)
-            checks.expect(fits, "calibration of _solution is that of other classes")
+            checks.expect(fits, "calibration of _solution belongs to different classes")
 
     @staticmethod
     def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
@@ -332,14 +334,22 @@ class NormalSolution(CopiedState, Solution):
 
     def check_fits(self, n_columns: int, d: int, classes: Array | None) -> int:
         summary = self.summary
-        checks.expect(summary.moments.n_components == n_columns, "_solution is that of another map")
-        checks.expect((summary.classes is None) == (classes is None), "classes_ do not fit")
+        checks.expect(
+            summary.moments.n_components == n_columns, "_solution belongs to a different map"
+        )
+        checks.expect(
+            (summary.classes is None) == (classes is None), "classes_ do not match _solution"
+        )
         if summary.rows is not None:
             n_targets = summary.moments.n_outputs if classes is None else 1
             expected = d + n_targets
-            checks.expect(summary.rows.rows.shape[1] == expected, "rows have other columns")
+            checks.expect(
+                summary.rows.rows.shape[1] == expected, "rows of _solution have different columns"
+            )
         if summary.classes is not None and classes is not None:
-            checks.expect(np.array_equal(summary.classes, classes), "classes_ do not fit")
+            checks.expect(
+                np.array_equal(summary.classes, classes), "classes_ do not match _solution"
+            )
         return self.problem.n_targets
 
     @cached_property
@@ -351,7 +361,7 @@ class NormalSolution(CopiedState, Solution):
         return found
 
     def solve(self, left_out: LeaveOut | None = None) -> Posterior:
-        """Solve the normal equations; ``left_out`` is that of ``paths.choose_alpha``."""
+        """Solve the normal equations; for ``left_out``, see ``paths.choose_alpha``."""
         if self.penalty.alpha is not None:
             return posterior.solve(self.problem, self.penalty.alpha)
         criterion = self.penalty.criterion
@@ -362,9 +372,9 @@ class NormalSolution(CopiedState, Solution):
         )
 
     def _sample(self, needed: bool) -> Sample | None:
-        """Return the rows that guard the choice of alpha: the kept ones.
+        """Return the kept rows, whose leave-one-out errors limit the choice of alpha.
 
-        Unless they are needed, return only those that have copies.
+        Unless they are needed, return them only if some of them have copies.
         """
         rows = self.summary.rows
         if rows is None or self.source is None or len(rows.keys) == 0:
@@ -377,7 +387,7 @@ class NormalSolution(CopiedState, Solution):
         return Sample(Z, kept.targets, kept.weights, kept.amounts)
 
     def warn_of_leverage(self, found: Posterior) -> None:
-        """Warn if a few rows of high leverage have misled the criterion for alpha."""
+        """Warn if a few rows of high leverage misled the criterion for alpha."""
         criterion = self.penalty.criterion
         moments = self.summary.moments
         if found.path is None or criterion in ("auto", "loo"):
@@ -387,22 +397,23 @@ class NormalSolution(CopiedState, Solution):
         own = paths.misleading(found.path, criterion, found.alpha)
         if own is not None:
             check.warn_user(
-                f"alpha={criterion!r} alone would take alpha={own:.3g}, for which rows that are "
-                "left out have much larger errors: it ignores that a few rows of extreme leverage, "
-                f"far from all others, determine their own predictions. alpha={found.alpha:.3g} is "
-                "used. Scale or clip columns of X that have outliers, or use alpha='loo'."
+                f"alpha={criterion!r} alone would choose {own:.3g}, which has much larger "
+                f"leave-one-out errors, so {found.alpha:.3g} is used instead. The cause is a few "
+                "rows of high leverage, far from all others. Scale or clip columns of X that have "
+                "outliers, or use alpha='loo'."
             )
 
     def warn_of_precision(self, found: Posterior) -> None:
-        """Warn if products of features are not precise enough for an alpha."""
+        """Warn if the Gram matrix is not precise enough for an alpha."""
         if self.is_below_precision(found.alpha, found.path):
             check.warn_user(
-                f"alpha={found.alpha:.3g} is at the limit of products of features in float32: "
-                "their rounding may show. Give gram_dtype='float64', or a larger alpha."
+                f"alpha={found.alpha:.3g} is close to the rounding error of the Gram matrix in "
+                "float32, so predictions may be inaccurate. Use gram_dtype='float64', or a larger "
+                "alpha."
             )
 
     def is_below_precision(self, alpha: float, path: AlphaPath | None = None) -> bool:
-        """Return whether an alpha, chosen from a path or not, needs products in float64."""
+        """Return whether an alpha, fixed or chosen from a path, needs products in float64."""
         default_path = None if self.penalty.alphas is not None else path
         smallest = 0.0 if default_path is None else float(default_path.alphas[0])
         return self.dtype == "float32" and paths.is_below_precision(
@@ -410,18 +421,18 @@ class NormalSolution(CopiedState, Solution):
         )
 
     def needs_precision(self) -> bool:
-        """Return whether alpha is below the precision of the products of features."""
+        """Return whether alpha is too small for the precision of the Gram matrix."""
         if self.dtype == "float64":
             return False
         alpha, path = self.penalty.alpha, None
         if alpha is None:
             alpha, path = self.alpha, self.posterior.path
         if path is not None and self.penalty.alphas is None and paths.is_flat_at_start(path):
-            return False  # a smaller alpha would hardly be better
+            return False  # smaller alphas would hardly improve it
         return self.is_below_precision(alpha, path)
 
     def merged(self, other: NormalSolution, problem: Problem) -> NormalSolution:
-        """Return the solution for the rows of both."""
+        """Return the solution for both sets of rows combined."""
         both = self.dtype == other.dtype == "float64"
         summary = self.summary.merged(other.summary)
         return NormalSolution.of(problem, summary, "float64" if both else "float32")
@@ -443,5 +454,5 @@ class NormalSolution(CopiedState, Solution):
 
     @property
     def alpha(self) -> float:  # type: ignore[override]
-        """The penalty that was used."""
+        """The penalty."""
         return float(self.posterior.alpha)

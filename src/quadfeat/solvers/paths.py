@@ -1,4 +1,4 @@
-"""The choice of alpha: criteria along a path, guarded by the errors of rows left out."""
+"""Choose alpha by a criterion along a path, among the alphas that leave-one-out errors allow."""
 
 from __future__ import annotations
 
@@ -17,40 +17,38 @@ from quadfeat.solvers.posterior import Posterior, posterior_of
 from quadfeat.solvers.ridge import ALPHA_PER_ERROR, ROUNDING, AlphaPath, RidgeProblem
 from quadfeat.solvers.spectral import Spectral
 
-# A chosen alpha is rounded to this many values per decade, so that it does not depend on rounding
-# errors, which change with the order of rows.
+# Round a chosen alpha to this many values per decade. It then does not depend on rounding errors,
+# which change with the order of rows.
 ALPHAS_PER_DECADE = 100
 
-# An alpha within this factor of the smallest one lies at the edge: a smaller one might be better.
+# An alpha within this factor of the smallest one is at the edge: a smaller one might be better.
 EDGE = 2.0
 
-# If the errors of rows left out at the smallest alpha are smaller by less than this part than those
-# at ten times that alpha, even smaller alphas are not worth another pass over the rows in float64.
+# If the leave-one-out error at ten times the smallest alpha is larger by less than this fraction,
+# even smaller alphas are not worth another pass over the rows in float64.
 FLAT = 0.005
 
-# If the errors of rows left out at a criterion's own alpha exceed the least ones by more than this
-# part of them, and by more than so many standard errors, the criterion is misled, and users should
-# know.
+# A criterion is misled if the leave-one-out error at its own best alpha exceeds the smallest error
+# by more than this fraction and by more than this many standard errors. The user is warned.
 MISLED = 0.1
 MISLED_STANDARD_ERRORS = 4.0
 
-# If more than this share of the rows has copies, only rows that are left out with all their copies
-# choose alpha: a sample.
+# If more than this fraction of the rows has copies, choose alpha only on a sample of rows that are
+# left out with all their copies.
 MANY_COPIES = 0.2
 
-# From this number of columns on, the evidence is computed by a few Cholesky factors instead of an
-# eigendecomposition. Seconds on two threads for 4096 columns: 7.7 for the decomposition, 0.3 for a
-# factor.
+# From this number of features on, compute the evidence from a few Cholesky factors instead of an
+# eigendecomposition. For 4096 features on two threads, the decomposition takes 7.7 seconds and a
+# factor 0.3 seconds.
 FACTORED_FROM = 2048
 
-# The largest step between alphas that are tried there, and the precision of the best one, in
-# decades.
+# Precision of the best alpha from Cholesky factors, in decades.
 DECADE_PRECISION = 0.05
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows to leave out in turn.
+    """Rows for leave-one-out errors.
 
     Attributes
     ----------
@@ -58,7 +56,7 @@ class Sample:
     Y : array of shape (n_rows, n_outputs)
     weights : array of shape (n_rows,)
     amounts : array of shape (n_rows,)
-        The weight that is left out of each row.
+        The weight to leave out of each row.
     """
 
     Z: Float64Array
@@ -68,17 +66,17 @@ class Sample:
 
     @property
     def has_copies(self) -> bool:
-        """Whether some row has copies that are left out with it."""
+        """Whether any row has copies that are left out with it."""
         return bool((self.amounts > 1.0).any())
 
     @property
     def has_many_copies(self) -> bool:
-        """Whether so many rows have copies that errors of rows left out alone are misleading."""
+        """Whether so many rows have copies that leaving out single copies is misleading."""
         copied = float(self.weights[self.amounts > 1.0].sum())
         return copied > MANY_COPIES * float(self.weights.sum())
 
 
-# Returns the errors of rows left out, for some alphas.
+# Returns leave-one-out errors for several alphas.
 LeaveOut = Callable[[Spectral, Float64Array], LeftOutCurve]
 
 
@@ -89,20 +87,20 @@ def choose_alpha(
     left_out: LeaveOut | None = None,
     sample: Sample | None = None,
 ) -> Posterior:
-    """Return the posterior for the best alpha that is safe.
+    """Return the posterior for the best alpha that leave-one-out errors allow.
 
     Parameters
     ----------
     problem : RidgeProblem
     criterion : {"gcv", "evidence", "loo"}
     alphas : array or None
-        Alphas to try; None for a default grid over all plausible values.
+        Alphas to try; None for the default grid.
     left_out : callable
-        Leaves out all rows in turn. ``"loo"`` needs it.
+        Computes the leave-one-out errors of all rows. ``"loo"`` requires it.
     sample : Sample or None
-        Some of the rows. They guard the choice if ``left_out`` is None, and if rows have
-        duplicates. All duplicates of a row are then left out together, because they would reveal
-        its target.
+        Some of the rows. Their leave-one-out errors limit the choice if ``left_out`` is None or if
+        rows have copies. All copies of a row are left out together, because a copy would reveal its
+        target.
     """
     system = problem.equations()
     if (
@@ -126,18 +124,18 @@ def choose_alpha(
         if guard is None:
             allowed = curve.allowed(tried)
         elif sample is not None and not sample.has_many_copies:
-            # All rows tell alphas apart better than a sample, which only confirms the choice.
+            # All rows distinguish alphas better than a sample, which only confirms the choice.
             confirmed = curve.allowed(tried) & guard.is_no_worse_than_one(tried)
             allowed = confirmed if confirmed.any() else allowed
-    telling = bool((system.squares > 0).any())
-    if not telling and (system.degrees > 0 or criterion == "evidence"):
-        # Equal targets: every alpha predicts the same, and the largest needs no digits.
+    varies = bool((system.squares > 0).any())
+    if not varies and (system.degrees > 0 or criterion == "evidence"):
+        # All targets are equal, so alpha does not matter. The largest one is the most stable.
         return _chosen(spectral, problem, float(tried[-1]), path)
     if not np.isfinite(costs_of(path, criterion)).any():
         raise ValueError(
-            f"alpha cannot be chosen: all rows together count as {system.weight:.3g} sample(s), "
-            "which leaves none to judge by. Give a number as alpha, more rows, or weights that say "
-            "how often each row counts."
+            # scikit-learn's checks look for "1 sample" in this message.
+            f"alpha cannot be chosen: the rows count as {system.weight:.3g} sample(s). Set alpha "
+            "to a number, add rows, or use a sample_weight that counts copies of rows."
         )
     best = best_allowed(path, criterion, allowed)
     alpha = float(tried[best])
@@ -147,7 +145,7 @@ def choose_alpha(
 
 
 def costs_of(path: AlphaPath, criterion: str) -> Float64Array:
-    """Return what is to be as small as possible, for each alpha."""
+    """Return the cost to minimize, for each alpha."""
     if criterion == "loo":
         assert path.loo is not None
         return path.loo
@@ -155,9 +153,9 @@ def costs_of(path: AlphaPath, criterion: str) -> Float64Array:
 
 
 def best_allowed(path: AlphaPath, criterion: str, allowed: NDArray[np.bool_]) -> int:
-    """Return the index of the best alpha of those that are allowed."""
+    """Return the index of the best allowed alpha."""
     if criterion == "loo" and path.loo is not None:
-        return int(np.flatnonzero(allowed)[0])  # the safest one
+        return int(np.flatnonzero(allowed)[0])  # the lower limit
     costs = np.where(allowed, costs_of(path, criterion), np.inf)
     if not np.isfinite(costs).any():
         costs = costs_of(path, criterion)
@@ -167,9 +165,9 @@ def best_allowed(path: AlphaPath, criterion: str, allowed: NDArray[np.bool_]) ->
 def _refined(
     spectral: Spectral, path: AlphaPath, criterion: str, best: int, allowed: NDArray[np.bool_]
 ) -> float:
-    """Return the best alpha by a criterion, between the neighbors of an alpha of the path.
+    """Minimize a criterion between the two neighbors of the best alpha of a path.
 
-    Neighbors that are not allowed are out of bounds.
+    The search does not extend to neighbors that are not allowed.
     """
     costs = costs_of(path, criterion)
     worst = costs[np.isfinite(costs)].max()
@@ -178,7 +176,7 @@ def _refined(
         return float(min(worst, costs_of(spectral.path(np.exp([log_alpha])), criterion)[0]))
 
     around = [best - 1, best + 1]
-    around = [place if 0 <= place < len(costs) and allowed[place] else best for place in around]
+    around = [index if 0 <= index < len(costs) and allowed[index] else best for index in around]
     log_alpha = np.log(path.alphas[best])
     if around[0] < around[1]:
         bounds = tuple(np.log(path.alphas[around]))
@@ -188,7 +186,7 @@ def _refined(
 
 
 def rounded(log_alpha: float) -> float:
-    """Return the alpha of a logarithm, rounded to a few values per decade."""
+    """Return the alpha for a natural logarithm, rounded to a fixed grid per decade."""
     step = np.log(10.0) / ALPHAS_PER_DECADE
     return float(np.exp(step * np.round(log_alpha / step)))
 
@@ -198,20 +196,20 @@ def _chosen(spectral: Spectral, problem: RidgeProblem, alpha: float, path: Alpha
 
 
 def _by_factors(problem: RidgeProblem, factored: Factored, sample: Sample | None) -> Posterior:
-    """Return the posterior for the alpha with the largest evidence that is safe.
+    """Return the posterior for the allowed alpha with the largest evidence.
 
-    Walk along powers of ten until the evidence decreases on both sides, refine, and then walk on to
-    larger alphas while the errors of rows left out become smaller.
+    Step along powers of ten to a maximum of the evidence and refine it. Then try larger alphas as
+    long as leave-one-out errors decrease.
     """
     decades = factored.decades()
-    place = int(np.argmin(np.abs(decades - np.log10(factored.typical))))
-    place = _walk(lambda k: factored.cost(decades[k]), place, len(decades))
-    low, high = (decades[min(max(k, 0), len(decades) - 1)] for k in (place - 1, place + 1))
+    index = int(np.argmin(np.abs(decades - np.log10(factored.typical))))
+    index = _local_minimum(lambda k: factored.cost(decades[k]), index, len(decades))
+    low, high = (decades[min(max(k, 0), len(decades) - 1)] for k in (index - 1, index + 1))
     found = optimize.minimize_scalar(
         factored.cost, bounds=(low, high), method="bounded", options={"xatol": DECADE_PRECISION}
     )
-    better = found.fun < factored.cost(decades[place])
-    chosen = float(np.log10(rounded(np.log(10.0) * (found.x if better else decades[place]))))
+    better = found.fun < factored.cost(decades[index])
+    chosen = float(np.log10(rounded(np.log(10.0) * (found.x if better else decades[index]))))
     tried = np.array([chosen])
     curve = None
     if sample is not None:
@@ -225,18 +223,18 @@ def _by_factors(problem: RidgeProblem, factored: Factored, sample: Sample | None
     return posterior_of(factored.system, problem, float(10.0**chosen), *solved, path)
 
 
-def _walk(cost: Callable[[int], float], place: int, n_places: int) -> int:
-    """Return a place where a cost is not larger than at both neighbors."""
+def _local_minimum(cost: Callable[[int], float], index: int, n: int) -> int:
+    """Return the index of a local minimum of a cost, starting from an index."""
     for step in (1, -1):
-        while 0 <= place + step < n_places and cost(place + step) < cost(place):
-            place += step
-    return place
+        while 0 <= index + step < n and cost(index + step) < cost(index):
+            index += step
+    return index
 
 
 def is_below_precision(moments: Moments, alpha: float, smallest: float = 0.0) -> bool:
-    """Return whether an alpha is too small for a Gram matrix that was multiplied in float32.
+    """Return whether an alpha is too small for a Gram matrix in float32.
 
-    ``smallest`` is the smallest alpha that was tried because of the error of the matrix.
+    ``smallest`` is the smallest alpha of a grid that the error of the matrix limits.
     """
     error = moments.gram_error()
     trace = float(np.diagonal(moments.products)[: moments.n_components].sum())
@@ -244,7 +242,7 @@ def is_below_precision(moments: Moments, alpha: float, smallest: float = 0.0) ->
 
 
 def is_flat_at_start(path: AlphaPath) -> bool:
-    """Return whether errors of rows left out hardly change at the smallest alphas of a path."""
+    """Return whether leave-one-out errors are almost constant at the smallest alphas."""
     if path.loo is None:
         return False
     decade = int(np.searchsorted(path.alphas, 10.0 * path.alphas[0]))
@@ -252,10 +250,10 @@ def is_flat_at_start(path: AlphaPath) -> bool:
     return bool(len(start) > 1 and np.isfinite(start).all() and start[-1] < (1 + FLAT) * start[0])
 
 
-def misleading(path: AlphaPath, criterion: str, taken: float) -> float | None:
-    """Return the alpha that a criterion alone would take, if rows left out say it is much worse.
+def misleading(path: AlphaPath, criterion: str, chosen: float) -> float | None:
+    """Return the alpha that a criterion alone would choose, if leave-one-out errors reject it.
 
-    Return None if it is larger than the alpha that was taken.
+    Return None if its error is not much larger, or if it is not below the chosen alpha.
     """
     if path.loo is None or path.loo_error is None or criterion == "loo":
         return None
@@ -263,4 +261,4 @@ def misleading(path: AlphaPath, criterion: str, taken: float) -> float | None:
     own, least = int(np.argmin(costs)), float(np.nanmin(path.loo))
     excess = path.loo[own] - least
     misled = excess > max(MISLED * least, MISLED_STANDARD_ERRORS * path.loo_error[own])
-    return float(path.alphas[own]) if misled and path.alphas[own] < taken else None
+    return float(path.alphas[own]) if misled and path.alphas[own] < chosen else None

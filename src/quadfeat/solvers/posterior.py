@@ -1,18 +1,18 @@
-r"""Ridge regression as a Gaussian process: coefficients, evidence, variances, and paths of alphas.
+r"""Ridge regression as a Gaussian process: coefficients, evidence and variances.
 
-Targets are :math:`y = b + Z \beta + \varepsilon` with :math:`\beta \sim N(0, s^2 I)`,
-:math:`\varepsilon \sim N(0, \alpha s^2 I)` and a flat prior of the intercept :math:`b`, if there is
-one. With centred moments :math:`A = Z^\top Z`, :math:`r = Z^\top y` and :math:`n` degrees of
-freedom the mean of the coefficients is :math:`(A + \alpha I)^{-1} r`, and with :math:`q = (y^\top y
-- r^\top (A + \alpha I)^{-1} r) / \alpha` the evidence is
+The model is :math:`y = b + Z \beta + \varepsilon` with :math:`\beta \sim N(0, s^2 I)`,
+:math:`\varepsilon \sim N(0, \alpha s^2 I)` and an optional intercept :math:`b` with a flat prior.
+Let :math:`A = Z^\top Z` and :math:`r = Z^\top y` be centered moments with :math:`n` degrees of
+freedom. The posterior mean of the coefficients is :math:`(A + \alpha I)^{-1} r`. With
+:math:`q = (y^\top y - r^\top (A + \alpha I)^{-1} r) / \alpha`, the evidence is
 
 .. math::
 
     \log p(y) = -\frac{1}{2} \left[n \log(2 \pi s^2) + \frac{q}{s^2} + (n - D) \log \alpha
     + \log |A + \alpha I| \right],
 
-which is largest for :math:`s^2 = q / n`: the signal variance is profiled out. Each output has its
-own; alpha is the same for all.
+which is largest for :math:`s^2 = q / n`. Each output has its own signal variance :math:`s^2`; all
+outputs share alpha.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from quadfeat.solvers.moments import NormalEquations
 from quadfeat.solvers.ridge import AlphaPath, RidgeProblem, cholesky, log_evidence_of
 from quadfeat.solvers.spectral import Spectral
 
-# Noise with a standard deviation below this part of the spacing of float64 at the mean of the
-# targets is their rounding, whose own standard deviation is 0.29.
+# Smallest standard deviation of the noise, in units of the spacing of float64 at the mean of the
+# targets. The rounding errors of the targets have a standard deviation of 0.29 in these units.
 LEAST_NOISE = 0.4
 
-# Rows of the right-hand side that are solved for at once.
+# Number of rows whose leverages are computed at once.
 ROWS_PER_SOLVE = 1024
 
 
 @register
 @dataclass(frozen=True)
 class Posterior(CopiedState):
-    """What the rows tell about the coefficients, for one alpha.
+    """The posterior distribution of the coefficients, for one alpha.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ class Posterior(CopiedState):
     intercept : array of shape (n_outputs,)
     alpha : float
     log_evidence : float
-        Summed over outputs.
+        The log marginal likelihood, summed over outputs.
     signal_variance : array of shape (n_outputs,)
-        NaN for outputs whose targets are all equal: it cannot be estimated.
+        NaN for outputs whose targets are all equal, where it cannot be estimated.
     problem : RidgeProblem
-        For the factor that variances need.
+        The problem, from which the Cholesky factor for variances is computed.
     path : AlphaPath or None
-        Of the alphas among which this one was chosen.
+        The alphas from which this one was chosen.
     """
 
     coefficients: Float64Array
@@ -84,18 +84,18 @@ class Posterior(CopiedState):
 
     @property
     def noise_variance(self) -> Float64Array:
-        """Variance of the noise of each output."""
+        """The noise variance of each output."""
         return self.alpha * self.signal_variance
 
     def checked_noise_variance(self) -> Float64Array:
-        """Return the variance of the noise of each output, if the targets tell it."""
+        """Return the noise variance of each output; raise an error if one cannot be estimated."""
         unknown = np.flatnonzero(np.isnan(self.signal_variance))
         if len(unknown) == 0:
             return self.noise_variance
         which = "" if len(self.signal_variance) == 1 else f" for output {unknown[0]}"
         raise ValueError(
-            f"standard deviations cannot be estimated: all targets in y{which} are equal, which "
-            "leaves no information about signal or noise. Give rows with different targets."
+            f"standard deviations cannot be estimated, because all targets in y{which} are equal. "
+            "Add rows with different targets."
         )
 
     @cached_property
@@ -106,15 +106,15 @@ class Posterior(CopiedState):
         except ValueError:
             if self.path is None:
                 raise
-        # An alpha that was chosen suits eigenvalues of which rounding has made none negative.
+        # Alpha was chosen for eigenvalues that are clipped at zero, so use these here too.
         equations = self.problem.equations()
         return Spectral.of(equations).factor(self.alpha), equations
 
     @property
     def relative_units(self) -> Float64Array:
-        """The variance of each target relative to their mean, shape (n_outputs,).
+        """The variance of each target divided by the mean variance, shape (n_outputs,).
 
-        Squared errors are divided by these, so that targets count alike, whatever their units.
+        Squared errors are divided by these, so that all targets count equally in any units.
         """
         squares = self._factor[1].squares
         mean = float(squares.mean())
@@ -124,32 +124,42 @@ class Posterior(CopiedState):
 
     @property
     def center(self) -> Float64Array:
-        """The prediction where all features are at their means, shape (n_outputs,)."""
+        """The prediction at the means of the features, shape (n_outputs,)."""
         return np.asarray(self.intercept + self._factor[1].feature_means @ self.coefficients)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What can be computed again is not worth pickling.
+        # The factor can be computed again.
         state = super().__getstate__()
         state.pop("_factor", None)
         return state
 
     def leverage(self, Z: Array) -> Float64Array:
-        """Return the variance of the mean at rows of features, in units of the noise variance."""
+        """Return the variance of the posterior mean for rows of features, in noise variances."""
         factor, equations = self._factor
-        # An intercept is known no better than the mean of the targets.
+        # The intercept adds the variance of the mean of the targets.
         intercept = 1.0 / equations.weight if self.problem.intercept else 0.0
         result = np.empty(len(Z))
         for start in range(0, len(Z), ROWS_PER_SOLVE):
             rows = slice(start, start + ROWS_PER_SOLVE)
-            centred = (Z[rows] - equations.feature_means).T
+            centered = (Z[rows] - equations.feature_means).T
             half = linalg.solve_triangular(
-                factor, centred, trans="T", overwrite_b=True, check_finite=False
+                factor, centered, trans="T", overwrite_b=True, check_finite=False
             )
             result[rows] = np.einsum("ij,ij->j", half, half) + intercept
         return result
 
+    def relative_covariance(self, Z: Array) -> Float64Array:
+        """Return the posterior covariance of the values at rows of features, in noise variances."""
+        factor, equations = self._factor
+        intercept = 1.0 / equations.weight if self.problem.intercept else 0.0
+        centered = (Z - equations.feature_means).T
+        half = linalg.solve_triangular(
+            factor, centered, trans="T", overwrite_b=True, check_finite=False
+        )
+        return np.asarray(half.T @ half + intercept)
+
     def draw(self, n_draws: int, rng: np.random.Generator) -> tuple[Float64Array, Float64Array]:
-        """Return coefficients, shape (n_components, n_outputs, n_draws), and intercepts."""
+        """Draw coefficients, shape (n_components, n_outputs, n_draws), and intercepts."""
         factor, equations = self._factor
         shape = (*self.coefficients.shape, n_draws)
         noise = rng.standard_normal((shape[0], shape[1] * n_draws))
@@ -165,7 +175,7 @@ class Posterior(CopiedState):
 
 
 def leverage_at(posterior: Posterior, features: FeatureMap, X: Any) -> Float64Array:
-    """Return the leverage of rows, whose features are computed one block at a time."""
+    """Return the leverage of rows; features are computed one block at a time."""
     leverage = np.empty(X.shape[0])
     for start in range(0, X.shape[0], ROWS_PER_SOLVE):
         rows = slice(start, start + ROWS_PER_SOLVE)
@@ -174,7 +184,7 @@ def leverage_at(posterior: Posterior, features: FeatureMap, X: Any) -> Float64Ar
 
 
 def solve(problem: RidgeProblem, alpha: float) -> Posterior:
-    """Return the posterior for one alpha, by a Cholesky factor."""
+    """Return the posterior for one alpha, from a Cholesky factor."""
     system = problem.equations()
     factor = cholesky(system.matrix, alpha)
     coefficients = linalg.cho_solve((factor, False), system.right, check_finite=False)
@@ -192,10 +202,10 @@ def posterior_of(
     log_determinant: float,
     path: AlphaPath | None = None,
 ) -> Posterior:
-    """Return the posterior for coefficients that are known.
+    """Return the posterior for coefficients that have been computed.
 
-    ``explained`` are the quadratic forms ``r' (A + alpha I)^-1 r`` of the outputs, and
-    ``log_determinant`` is that of ``A + alpha I``.
+    ``explained`` contains the quadratic forms ``r' (A + alpha I)^-1 r`` of the outputs, and
+    ``log_determinant`` is the log determinant of ``A + alpha I``.
     """
     evidence, variance = log_evidence_of(
         system, np.array([alpha]), explained[None], np.array([log_determinant])
@@ -207,13 +217,13 @@ def posterior_of(
 
 
 def _check_noise(system: NormalEquations, noise_variance: Float64Array) -> None:
-    """Raise an error where noise is no more than the rounding of large targets."""
+    """Raise an error if the noise is as small as the rounding errors of the targets."""
     spacing = np.spacing(np.abs(system.target_means))
-    # NaN, where nothing is known of the noise, is not smaller.
+    # Comparisons with NaN (unknown noise) are false.
     for output in np.flatnonzero(noise_variance < (LEAST_NOISE * spacing) ** 2):
         raise ValueError(
-            f"y has a mean of {system.target_means[output]:.6g}, where float64 resolves "
-            f"{spacing[output]:.2g}, and noise with a standard deviation of "
-            f"{np.sqrt(noise_variance[output]):.2g}: that is rounding. Subtract a constant from y "
-            "where it is still known precisely, or give a larger alpha."
+            "the noise in y has a standard deviation of "
+            f"{np.sqrt(noise_variance[output]):.2g}, which is below the resolution "
+            f"{spacing[output]:.2g} of float64 at the mean {system.target_means[output]:.6g}. "
+            "Subtract a constant from y before converting it to float64, or use a larger alpha."
         )

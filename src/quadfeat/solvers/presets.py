@@ -1,6 +1,6 @@
-"""Solvers by their names.
+"""Solvers by name.
 
-A named solver takes its parameters from the parameters of the model with the same names.
+A named solver takes its parameters from the parameters of the model that have the same names.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ NAMED: dict[str, type[Solver]] = {kind.name: kind for kind in (Normal, Conjugate
 
 
 def as_solver(solver: Any, parameters: Any) -> Solver | None:
-    """Return the solver that a name stands for, or the solver itself; None for ``"auto"``.
+    """Return the solver for a name, or the given solver; None for ``"auto"``.
 
     Parameters
     ----------
     solver : Solver or str
     parameters : object
-        Has the parameters of solvers as attributes, such as a model.
+        An object, such as a model, with the parameters of solvers as attributes.
     """
     if hasattr(solver, "solve"):
         if isinstance(solver, type) or not hasattr(solver, "check_penalty"):
             raise ValueError(
-                f"solver={check.one_line(solver)} is not valid: give a name, or an object of a "
+                f"solver={check.one_line(solver)} is not valid: pass a name, or an instance of a "
                 "subclass of quadfeat.solvers.Solver, such as Normal()."
             )
         found: Solver = solver
@@ -37,6 +37,6 @@ def as_solver(solver: Any, parameters: Any) -> Solver | None:
 
 
 def named_solver(name: str, parameters: Any) -> Solver:
-    """Return the solver of a name, with its parameters taken from attributes."""
+    """Return the solver for a name, with the parameters of a model."""
     kind = NAMED[name]
     return kind(**{one: getattr(parameters, one) for one in kind._get_param_names()})

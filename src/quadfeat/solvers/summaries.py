@@ -1,4 +1,4 @@
-"""All that a model keeps of the rows it was fitted to; summaries of two tables add up."""
+"""The statistics that a model keeps of its training rows; summaries of tables can be merged."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.data.sampling import RowSample, beside, row_keys
+from quadfeat.data.sampling import RowSample, append_columns, row_keys
 from quadfeat.io import checks, register
 from quadfeat.solvers.moments import Moments
 
-# Rows that a model keeps to calibrate probabilities and intervals, and to guard the choice of
-# alpha: so many, but not more entries.
+# A model keeps some rows to calibrate probabilities and intervals, and to check the choice of
+# alpha. It keeps as many as have KEPT_ENTRIES entries in total, within the limits KEPT_ROWS.
 KEPT_ROWS = (256, 2048)
 KEPT_ENTRIES = 2**22
 
-# Kinds of dtypes.
+# Kinds of numeric dtypes.
 NUMBERS = "biuf"
 
 
 @register
 @dataclass(frozen=True)
 class Summary:
-    """What is left of rows after they were used.
+    """Summary statistics of training rows, and a sample of them.
 
     Attributes
     ----------
     moments : Moments
-        Of features and targets. The targets of a classifier are, for each class, whether a row
-        belongs to it.
+        Moments of features and targets. The targets of a classifier are indicators of the classes.
     classes : array of shape (n_classes,) or None
-        Ascending; None for regression.
+        The classes in ascending order; None for regression.
     rows : RowSample or None
-        Some of the rows. The last columns are their targets, or the index of their class. None
-        without rows, and for regressions from files of formats before 4.
+        A sample of the rows. The last columns are their targets, or the index of their class. None
+        if there were no rows, and for regressions from files of formats before 4.
     """
 
     moments: Moments
@@ -55,97 +54,98 @@ class Summary:
             return
         check_classes(self.classes, "classes of _solution")
         n_classes = len(self.classes)
-        checks.expect(n_classes == self.moments.n_outputs, "classes are not as many as outputs")
+        message = "classes of _solution do not match its outputs"
+        checks.expect(n_classes == self.moments.n_outputs, message)
         checks.check_kind(self.rows, RowSample, "rows of _solution")
         assert self.rows is not None
         which = self.rows.rows[:, -1]
         known = (which >= 0) & (which < n_classes) & (which == np.floor(which))
-        checks.expect(bool(known.all()), "rows have other classes")
+        checks.expect(bool(known.all()), "rows of _solution have unknown classes")
 
     @classmethod
     def empty(cls, n_components: int, targets: Float64Array, classes: Array | None) -> Summary:
-        """Return the summary of no rows, for targets like these."""
+        """Return a summary without rows, for targets like these."""
         shift = _typical(targets) if classes is None else np.zeros(len(classes))
         return cls(Moments.empty(n_components, shift), classes)
 
     def copied(self) -> Summary:
-        """Return this with moments of its own, for an accumulator to write on."""
+        """Return a summary with a copy of the moments, which may be overwritten."""
         products = self.moments.products.copy(order="F")
         return replace(self, moments=replace(self.moments, products=products))
 
     def with_rows(
         self, X: Any, columns: Array, weights: Any, codes: Float64Array | None = None
     ) -> Summary:
-        """Return this with more rows in the sample.
+        """Return a summary with more rows in the sample.
 
         Parameters
         ----------
         X : ndarray or CSR matrix of shape (n_rows, n_features)
         columns : array of shape (n_rows, n_targets)
-            Their targets, or the indices of their classes.
+            The targets of the rows, or the indices of their classes.
         weights : array of shape (n_rows,) or None
         codes : array of shape (n_rows, n_targets), default=None
-            What keys depend on instead of ``columns``. Indices of classes change when there are
-            more classes; keys have to stay as they are.
+            Numbers to compute sampling keys from, instead of ``columns``. The index of a class may
+            change when classes are added, but the keys must not.
         """
         sample = self.rows
         if sample is None:
             size = int(np.clip(KEPT_ENTRIES // X.shape[1], *KEPT_ROWS))
             sample = RowSample.empty(X.shape[1] + columns.shape[1], size)
-        keys = None if codes is None else row_keys(beside(X, codes))
-        return replace(self, rows=sample.extended(beside(X, columns), weights, keys))
+        keys = None if codes is None else row_keys(append_columns(X, codes))
+        return replace(self, rows=sample.extended(append_columns(X, columns), weights, keys))
 
     @property
     def lacks_rows(self) -> bool:
-        """Whether there were rows of which none were kept, in a file of an older format."""
+        """Whether there is no sample although there were rows, as in files of older formats."""
         return self.rows is None and self.moments.n_rows > 0
 
     def with_classes(self, classes: Array) -> Summary:
-        """Return this for more classes, of which there were no rows."""
+        """Return a summary with more classes, which have no rows yet."""
         if self.classes is None or np.array_equal(classes, self.classes):
             return self
-        places = class_indices(self.classes, classes)
+        indices = class_indices(self.classes, classes)
         transform = np.zeros((len(self.classes) + 1, len(classes)))
-        transform[np.arange(len(self.classes)), places] = 1.0
+        transform[np.arange(len(self.classes)), indices] = 1.0
         moments = self.moments.with_outputs(transform, self.moments.shift @ transform[:-1])
         rows = self.rows
         if rows is not None:
             table = rows.rows.copy()
-            table[:, -1] = places[rows.labels]
+            table[:, -1] = indices[rows.labels]
             rows = replace(rows, rows=table)
         return replace(self, moments=moments, classes=classes, rows=rows)
 
     def merged(self, other: Summary) -> Summary:
-        """Return the summary of the rows of both."""
+        """Return the summary of both sets of rows combined."""
         left, right = self, other
         if self.classes is not None and other.classes is not None:
             classes = joint_classes(self.classes, other.classes)
             left, right = self.with_classes(classes), other.with_classes(classes)
-        moments = left.moments.merged(right.moments)  # raises an error for other targets
+        moments = left.moments.merged(right.moments)  # raises an error if shapes differ
         rows = left.rows or right.rows
         if left.lacks_rows or right.lacks_rows:
-            rows = None  # those of one table are no sample of both
+            rows = None  # a sample of one table does not represent both
         elif left.rows is not None and right.rows is not None:
             rows = left.rows.merged(right.rows)
         return replace(left, moments=moments, rows=rows)
 
 
 def without_rows(summary: Summary) -> Summary:
-    """Return a summary that only codes targets, which is small."""
+    """Return a small summary that can only encode targets."""
     return replace(summary, moments=Moments.empty(0, summary.moments.shift), rows=None)
 
 
 def check_classes(classes: Any, name: str) -> None:
-    """Raise a ValueError unless labels are distinct and ascending."""
+    """Raise a ValueError unless classes are distinct and ascending."""
     checks.check_kind(classes, np.ndarray, name)
     checks.expect(classes.ndim == 1 and len(classes) >= 1, f"{name} has shape {classes.shape}")
-    checks.expect(bool((classes[1:] > classes[:-1]).all()), f"{name} are not ascending")
+    checks.expect(bool((classes[1:] > classes[:-1]).all()), f"{name} are not in ascending order")
 
 
 def with_indices(summary: Summary, class_weights: Mapping[Any, float]) -> Summary:
-    """Return a summary of format 1 whose rows have indices of classes, and all their weights.
+    """Convert a summary of format 1 to class indices and full weights.
 
-    Format 1 kept codes of labels, and weights without those of the classes.
+    Format 1 stored codes of labels, and weights that did not include class weights.
     """
     assert summary.classes is not None
     assert summary.rows is not None
@@ -162,9 +162,9 @@ def with_indices(summary: Summary, class_weights: Mapping[Any, float]) -> Summar
 
 
 def _typical(targets: Float64Array) -> Float64Array:
-    """Return, for each column, the value that is nearest to the mean.
+    """Return the value of each column that is nearest to its mean.
 
-    A value that occurs leaves exact zeros of targets that are all equal.
+    Subtracting it from targets that are all equal gives exact zeros.
     """
     with np.errstate(over="ignore"):
         means = targets.mean(axis=0)
@@ -173,7 +173,7 @@ def _typical(targets: Float64Array) -> Float64Array:
 
 
 def joint_classes(classes: Array, labels: Array) -> Array:
-    """Return the classes together with those of labels, ascending.
+    """Return the union of classes and labels, in ascending order.
 
     Examples
     --------
@@ -182,25 +182,25 @@ def joint_classes(classes: Array, labels: Array) -> Array:
     """
     if (classes.dtype.kind in NUMBERS) != (labels.dtype.kind in NUMBERS):
         raise ValueError(
-            f"y has labels such as {labels.tolist()[0]!r}, and had some such as "
-            f"{classes.tolist()[0]!r} before: give numbers or strings, not both."
+            f"y has labels such as {labels.tolist()[0]!r}, but earlier batches had labels such as "
+            f"{classes.tolist()[0]!r}. Use either numbers or strings, not both."
         )
     distinct = np.unique(labels)
     if classes.dtype == distinct.dtype or classes.dtype.kind not in NUMBERS:
         return np.union1d(classes, distinct)
-    # NumPy joins signed and unsigned integers, or integers and floats, as float64.
+    # NumPy promotes int64 and uint64, or integers and floats, to float64, which may be inexact.
     for dtype in (np.result_type(classes, distinct), np.dtype(np.int64), np.dtype(np.uint64)):
-        if _holds(dtype, classes) and _holds(dtype, distinct):
+        if _represents(dtype, classes) and _represents(dtype, distinct):
             return np.union1d(classes.astype(dtype), distinct.astype(dtype))
     raise ValueError(
-        f"y has labels of dtype {labels.dtype} such as {labels.max()!r}, and had labels of dtype "
-        f"{classes.dtype} such as {classes.max()!r} before: no dtype holds both exactly. Give all "
-        "labels in one dtype, or as strings."
+        f"y has labels of dtype {labels.dtype} such as {labels.max()!r}, but earlier batches had "
+        f"dtype {classes.dtype}, such as {classes.max()!r}. No dtype represents both exactly: use "
+        "one dtype for all labels, or strings."
     )
 
 
-def _holds(dtype: Any, labels: Array) -> bool:
-    """Return whether a dtype holds these numbers exactly."""
+def _represents(dtype: Any, labels: Array) -> bool:
+    """Return whether a dtype represents these numbers exactly."""
     with np.errstate(invalid="ignore"):
         cast = labels.astype(dtype)
     # Python compares integers and floats exactly.
@@ -208,7 +208,7 @@ def _holds(dtype: Any, labels: Array) -> bool:
 
 
 def class_indices(labels: Array, classes: Array) -> NDArray[np.intp]:
-    """Return the index of each label among classes, which have to contain it.
+    """Return the index of each label in the classes, which must contain it.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def class_indices(labels: Array, classes: Array) -> NDArray[np.intp]:
 
 
 def amounts_of(labels: Array, weights: Any = None) -> tuple[Array, Float64Array]:
-    """Return the distinct labels, and how often each occurs or the sum of its weights.
+    """Return the distinct labels, and the number of rows or the total weight of each.
 
     Examples
     --------
@@ -233,9 +233,9 @@ def amounts_of(labels: Array, weights: Any = None) -> tuple[Array, Float64Array]
 
 
 def label_codes(labels: Array) -> Float64Array:
-    """Return a number for each label that depends on nothing but the label.
+    """Return a number for each label that depends only on the label.
 
-    That is the label itself if float64 holds it, and a hash of its text otherwise.
+    The number is the label itself if float64 represents it, and otherwise a hash of its string.
 
     Examples
     --------
@@ -253,4 +253,4 @@ def _label_code(label: Any) -> float:
             return float(label)
         label = int(label)
     digest = hashlib.sha256(str(label).encode(errors="surrogatepass")).digest()
-    return float(int.from_bytes(digest[:6], "big"))  # as many bits as a float64 holds
+    return float(int.from_bytes(digest[:6], "big"))  # 48 bits, exact in float64

@@ -1,4 +1,4 @@
-"""Normal equations without their matrix: only products with it are computed."""
+"""Normal equations whose matrix is not stored: only products with it are computed."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ from quadfeat.data.rows import Rows
 from quadfeat.data.watch import Watch
 from quadfeat.maps.base import FeatureMap
 from quadfeat.solvers.base import Problem
-from quadfeat.solvers.moments import Sides
+from quadfeat.solvers.moments import RightHandSide
 from quadfeat.solvers.summaries import Summary
 from quadfeat.solvers.targets import Outputs
 
 EPS = float(np.finfo(np.float64).eps)
 
-# Targets that deviate less from their mean, relative to it, are constant up to rounding.
+# Targets are constant up to rounding if their relative deviation from the mean is below this.
 ROUNDING = 8.0 * EPS
 
 
 @dataclass(frozen=True)
-class ImplicitEquations(Sides):
-    """Normal equations without their matrix.
+class ImplicitEquations(RightHandSide):
+    """Normal equations whose matrix is not stored.
 
     Attributes
     ----------
     multiply : callable
-        Returns the product of the matrix with vectors, shape (n_components, n_vectors).
+        Multiplies the matrix by vectors of shape (n_components, n_vectors).
     """
 
     multiply: Callable[[Float64Array], Float64Array]
 
     def intercept_for(self, coefficients: Float64Array) -> Float64Array:
-        """Return the intercept that is best with coefficients, shape (n_outputs,)."""
+        """Return the best intercept for given coefficients, shape (n_outputs,)."""
         return np.asarray(self.target_means - self.feature_means @ coefficients)
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """Sums over rows of the residuals of predictions, in float64.
+    """Sums of the residuals of predictions over rows, in float64.
 
     Attributes
     ----------
     products : array of shape (n_components, n_outputs + 1)
-        Weighted products of features and residuals; a column of ones is the last of these.
+        Weighted products of features and residuals. The last residual is a column of ones.
     sums : array of shape (n_outputs + 1,)
         Weighted sums of residuals, and of ones.
     rounding : array of shape (n_outputs,)
-        Weighted squares of what rounding adds to predictions.
+        Weighted sums of squares of the rounding errors of predictions.
     squares : float
-        Weighted squares of features.
+        Weighted sum of squares of the features.
     """
 
     products: Float64Array
@@ -65,7 +65,7 @@ class Residuals:
     squares: float
 
     def merged(self, other: Residuals) -> Residuals:
-        """Return the sums over the rows of both."""
+        """Return the sums over both sets of rows."""
         return Residuals(
             self.products + other.products,
             self.sums + other.sums,
@@ -82,7 +82,7 @@ class System:
     rows : Rows
     problem : Problem
     summary : Summary
-        Of any of the rows, with all classes.
+        A summary of any of the rows that has all classes.
     """
 
     def __init__(self, rows: Rows, problem: Problem, summary: Summary) -> None:
@@ -106,9 +106,9 @@ class System:
         return self.part.shift
 
     def borders(self) -> tuple[Float64Array, Float64Array]:
-        """Return the weighted products of features and targets, and of targets with each other.
+        """Return the weighted products of features with targets, and of targets with each other.
 
-        In both a column of ones is the last of the targets.
+        The last target is a column of ones.
         """
         found: tuple[Float64Array, Float64Array] = self.rows.each(self.part.borders, sum_pairs)
         return found
@@ -120,7 +120,7 @@ class System:
         return product
 
     def residuals(self, coefficients: Float64Array, intercept: Float64Array) -> Residuals:
-        """Return the residuals of coefficients of shape (n_components, n_outputs)."""
+        """Return sums of the residuals for coefficients of shape (n_components, n_outputs)."""
         task = partial(self.part.residuals, np.ascontiguousarray(coefficients), intercept)
         found: Residuals = self.rows.each(task, Residuals.merged)
         return found
@@ -130,14 +130,14 @@ class System:
     ) -> tuple[Float64Array, Float64Array]:
         """Return the true residual of the normal equations, and the rounding of predictions.
 
-        Features are computed in the dtype of the rows, everything else in float64. The rounding
-        of an output is the norm of the rounding errors of its predictions.
+        Features are computed in the dtype of the rows; everything else is computed in float64. The
+        rounding of an output is the norm of the rounding errors of its predictions.
         """
         found = self.residuals(coefficients, equations.intercept_for(coefficients))
         products, sums = found.products[:, :-1], found.sums[:-1]
         rounding = np.sqrt(found.rounding)
-        # Add the error of this measurement: a sum of n terms has n ** 0.5 times the rounding error
-        # of one term.
+        # Add the error of this computation. The rounding error of a sum of n terms grows as the
+        # square root of n.
         lengths = np.linalg.norm(coefficients, axis=0)
         rounding += EPS * np.sqrt(len(coefficients) * found.squares) * lengths
         if equations.intercept:
@@ -147,7 +147,7 @@ class System:
         return products - alpha * coefficients, rounding
 
     def scales(self, equations: ImplicitEquations) -> Float64Array:
-        """Return the norms that errors are relative to: those of targets minus their means.
+        """Return the norms of the centered targets, to which errors are relative.
 
         For targets that are constant up to rounding, return the norm of their means.
         """
@@ -160,18 +160,19 @@ class System:
 
     def equations(self, intercept: bool) -> ImplicitEquations:
         """Return the normal equations; with an intercept, features and targets are centered."""
-        sides = Sides.of(*self.borders(), intercept=intercept).checked()
-        sums = sides.weight * sides.feature_means
+        right_side = RightHandSide.of(*self.borders(), intercept=intercept).checked()
+        sums = right_side.weight * right_side.feature_means
 
         def centered(vectors: Float64Array) -> Float64Array:
-            return self.multiply(vectors) - np.outer(sums, sides.feature_means @ vectors)
+            return self.multiply(vectors) - np.outer(sums, right_side.feature_means @ vectors)
 
-        return ImplicitEquations(**vars(sides), multiply=centered if intercept else self.multiply)
+        multiply = centered if intercept else self.multiply
+        return ImplicitEquations(**vars(right_side), multiply=multiply)
 
 
 @dataclass(frozen=True)
 class PartOfSystem:
-    """The part of one block of rows in a system."""
+    """Computes the contributions of single blocks of rows to a system."""
 
     problem: Problem
     summary: Summary
@@ -188,17 +189,17 @@ class PartOfSystem:
         return self.problem.targets.final(block.y, self.summary) - self.shift
 
     def borders(self, block: Block) -> tuple[Float64Array, Float64Array]:
-        """Return the part of a block in ``System.borders``."""
+        """Return the contribution of a block to ``System.borders``."""
         return borders_of_block(self.problem.map, block.X, self.targets(block), block.weights)
 
     def multiply(self, vectors: Float64Array, block: Block) -> Float64Array:
-        """Return the part of a block in ``System.multiply``."""
+        """Return the contribution of a block to ``System.multiply``."""
         return self.problem.map.normal_multiply(block.X, vectors, block.weights)
 
     def residuals(
         self, coefficients: Float64Array, intercept: Float64Array, block: Block
     ) -> Residuals:
-        """Return the part of a block in ``System.residuals``."""
+        """Return the contribution of a block to ``System.residuals``."""
         return residuals_of_block(
             self.problem.map,
             block.X,
@@ -213,9 +214,10 @@ class PartOfSystem:
 def borders_of_block(
     features: FeatureMap, X: Any, targets: Float64Array, weights: Float64Array | None
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the part of one block in ``System.borders``.
+    """Return the contribution of one block to ``System.borders``.
 
-    Computed in float64: residuals depend on the right side and the means of features.
+    Everything is computed in float64, because residuals depend on the right-hand side and on the
+    means of features.
     """
     columns = np.hstack([targets, np.ones((len(targets), 1))])
     weighted = columns if weights is None else columns * weights[:, None]
@@ -237,7 +239,7 @@ def residuals_of_block(
     intercept: Float64Array,
     shift: Float64Array,
 ) -> Residuals:
-    """Return the part of one block in ``System.residuals``."""
+    """Return the contribution of one block to ``System.residuals``."""
     predicted = features.predict(X, coefficients, intercept + shift)
     total = np.zeros((len(coefficients), len(intercept) + 1))
     sums, rounding, squares = np.zeros(len(intercept) + 1), np.zeros(len(intercept)), 0.0

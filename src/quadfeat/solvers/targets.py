@@ -1,4 +1,4 @@
-"""How targets become columns of numbers, and the summaries that go with them."""
+"""Convert targets to numeric columns, and manage their summaries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from quadfeat.solvers.summaries import (
     label_codes,
 )
 
-# Rows with equal inputs are different cases if at least this share of them has different targets.
+# Rows with equal inputs are separate observations if at least this fraction of them has different
+# targets.
 MANY_CASES = 0.1
 
 
@@ -34,7 +35,7 @@ class KeptRows:
     ----------
     X : array of shape (n_rows, n_features)
     targets : array of shape (n_rows, n_outputs)
-        Of the model.
+        The targets as the model uses them.
     weights : array of shape (n_rows,)
     labels : int array of shape (n_rows,) or None
         Indices of classes.
@@ -47,12 +48,12 @@ class KeptRows:
 
     @cached_property
     def leaves_one(self) -> bool:
-        """Whether to leave out one copy of a row, and not all of them.
+        """Whether to leave out only one copy of a row, instead of all copies.
 
-        All copies of a row that was recorded several times have to be left out together: the others
-        would tell its target. But if columns have few values, such as categories, rows with equal
-        inputs and targets are different cases. Then some rows have equal inputs and different
-        targets.
+        If a row was recorded several times, all copies have to be left out together, since another
+        copy would reveal its target. But if columns have few distinct values, such as categories,
+        equal rows are separate observations. In that case, some rows have equal inputs and
+        different targets.
         """
         if len(self.weights) == 0:
             return False
@@ -65,24 +66,25 @@ class KeptRows:
 
     @property
     def amounts(self) -> Float64Array:
-        """The weight that is left out of each row."""
+        """The weight to leave out of each row."""
         return np.minimum(self.weights, 1.0) if self.leaves_one else self.weights
 
 
 def sample_of(summary: Summary) -> RowSample:
-    """Return the sample of rows of a summary; raise an error if it was written without one."""
+    """Return the sample of rows of a summary; raise an error if there is none."""
     if summary.rows is None:
         raise ValueError(
-            "the model keeps no training rows, since it was saved by an earlier version of "
-            "quadfeat or has no rows: fit it again."
+            "the model keeps no training rows, because it was saved by an earlier version of "
+            "quadfeat or was fitted without rows. Fit it again."
         )
     return summary.rows
 
 
 class Targets(ABC):
-    """Converts the targets of blocks to columns. Immutable, with small pickles.
+    """Converts the targets of blocks to numeric columns.
 
-    Solvers minimize squared errors in these columns; another loss needs another solver.
+    Objects are immutable and small when pickled. Solvers minimize squared errors in these columns;
+    other losses need other solvers.
     """
 
     @abstractmethod
@@ -91,31 +93,31 @@ class Targets(ABC):
 
     @abstractmethod
     def columns(self, y: Any, summary: Summary | None = None) -> Float64Array:
-        """Return the targets that summaries include, shape (n_rows, n_outputs)."""
+        """Return the targets as columns of a summary, shape (n_rows, n_outputs)."""
 
     def prepared(self, summary: Summary, block: Block) -> Summary:
         """Return a summary to which a block can be added."""
         return summary
 
     def extended(self, summary: Summary, moments: Moments, block: Block) -> Summary:
-        """Return a summary with a block added, whose moments are given."""
+        """Return a summary after a block was added to its moments, which are given."""
         extended = Summary(moments, summary.classes, summary.rows)
         return extended if summary.lacks_rows else self.with_kept(extended, block)
 
     def with_kept(self, summary: Summary, block: Block) -> Summary:
-        """Return a summary with the rows of a block added to those it keeps."""
+        """Return a summary with the rows of a block added to its sample."""
         return summary
 
     def kept(self, summary: Summary) -> KeptRows:
-        """Return the rows that a summary keeps, with the targets of the model."""
+        """Return the rows that a summary keeps, with the final targets."""
         raise NotImplementedError
 
     def transform(self, summary: Summary) -> Float64Array | None:
-        """Return the matrix from targets of the summary to those of the model; None if equal."""
+        """Return the matrix from the targets of a summary to the final ones; None if equal."""
         return None
 
     def final(self, y: Any, summary: Summary) -> Float64Array:
-        """Return the targets of the model, shape (n_rows, n_outputs)."""
+        """Return the final targets, as the model uses them, shape (n_rows, n_outputs)."""
         targets = self.columns(y, summary)
         transform = self.transform(summary)
         if transform is None:
@@ -125,18 +127,18 @@ class Targets(ABC):
     def shift(self, summary: Summary, *, intercept: bool) -> Any:
         """Return the shift of the targets, shape (n_outputs,).
 
-        Only with an intercept, which absorbs it; zero otherwise.
+        The shift is zero unless there is an intercept to absorb it.
         """
         return np.zeros(1)
 
 
 @dataclass(frozen=True)
 class Numbers(Targets):
-    """Numbers, one or several for each row."""
+    """Targets of a regression: one or several numbers per row."""
 
     def start(self, table: Block, n_columns: int) -> Summary:
         targets, weights = self.columns(table.y), table.weights
-        if weights is not None and weights.any():  # targets of weight 0 may be anything
+        if weights is not None and weights.any():  # ignore rows of weight 0
             targets = targets[weights > 0]
         return Summary.empty(n_columns, targets, None)
 
@@ -144,8 +146,8 @@ class Numbers(Targets):
         targets: Float64Array = y.reshape(len(y), -1)
         if summary is not None and targets.shape[1] != summary.moments.n_outputs:
             raise ValueError(
-                f"y has {targets.shape[1]} columns, and had {summary.moments.n_outputs} before: "
-                "give targets of the same shape."
+                f"y has {targets.shape[1]} columns, but earlier batches had "
+                f"{summary.moments.n_outputs}. Use the same number of columns in all batches."
             )
         return targets
 
@@ -162,12 +164,12 @@ class Numbers(Targets):
 
 @dataclass(frozen=True, eq=False)
 class Labels(Targets):
-    """Labels of classes: a column for each class, 1 in its rows and 0 in others.
+    """Targets of a classification: an indicator column for each class.
 
     Parameters
     ----------
     declared : array of shape (n_classes,), default=None
-        All classes. None if any batch may have new ones.
+        All classes. None if any batch may contain new classes.
     """
 
     declared: Array | None = None
@@ -191,14 +193,14 @@ class Labels(Targets):
         return summary.with_classes(classes)
 
     def check_declared(self, classes: Array) -> None:
-        """Raise an error for classes that were not declared, if some were."""
+        """Raise an error for undeclared classes, if classes were declared."""
         if self.declared is None:
             return
         new = np.setdiff1d(classes, self.declared)
         if len(new):
             raise ValueError(
-                f"y has the classes {new.tolist()}, which are not among those that were given to "
-                f"the first partial_fit: {self.declared.tolist()}."
+                f"y has the classes {new.tolist()}, which are not in the classes="
+                f"{self.declared.tolist()} of the first call to partial_fit."
             )
 
     def with_kept(self, summary: Summary, block: Block) -> Summary:
@@ -221,14 +223,14 @@ class Labels(Targets):
 
 @dataclass(frozen=True)
 class Outputs:
-    """The classes and shift of targets, from a pass before the rows are summed.
+    """The classes and the shift of targets, from a first pass over the rows.
 
     Attributes
     ----------
     summary : Summary
-        Without rows, but with all classes.
+        A summary without rows that has all classes.
     weight : float
-        The sum of the weights of the rows.
+        The total weight of the rows.
     """
 
     summary: Summary
@@ -241,20 +243,21 @@ class Outputs:
         return cls(targets.start(block, 0), weight)
 
     def merged(self, other: Outputs) -> Outputs:
-        """Return the outputs of the rows of both."""
+        """Return the outputs of both sets of rows combined."""
         ours, theirs = (one.summary.moments.n_outputs for one in (self, other))
         if self.summary.classes is None and ours != theirs:
             raise ValueError(
-                f"y has {theirs} columns, and had {ours} before: give targets of the same shape."
+                f"y has {theirs} columns, but earlier batches had {ours}. Use the same number of "
+                "columns in all batches."
             )
-        # The shift comes from rows of positive weight.
+        # Take the shift from rows of positive weight.
         first, second = (self, other) if self.weight > 0 else (other, self)
         return Outputs(first.summary.merged(second.summary), self.weight + other.weight)
 
 
 @dataclass(frozen=True)
 class ClassAmounts:
-    """The number of rows of each class, or the sum of their weights."""
+    """The number of rows of each class, or their total weight."""
 
     classes: Array
     amounts: Float64Array
@@ -265,7 +268,7 @@ class ClassAmounts:
         return cls(*amounts_of(block.y, block.weights))
 
     def merged(self, other: ClassAmounts) -> ClassAmounts:
-        """Return the amounts for the rows of both."""
+        """Return the amounts for both sets of rows combined."""
         classes = joint_classes(self.classes, other.classes)
         amounts = np.zeros(len(classes))
         for one in (self, other):

@@ -1,8 +1,8 @@
-"""How well a map serves a problem: errors of rows that are left out, with standard errors.
+"""Leave-one-out validation: the losses of a map on a problem, with standard errors.
 
-:func:`validated` solves a problem and measures the solution on rows that it has not seen: each row
-is left out in turn, exactly, without fitting again. Two maps for the same rows can be compared row
-by row, which is far more precise than comparing their means.
+:func:`validated` solves a problem and computes exact leave-one-out errors without refitting. Two
+maps can be compared on the same rows by paired differences, which is far more precise than
+comparing their mean losses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quadfeat.data.watch import Work
 from quadfeat.solvers.accumulator import rows_per_block
 from quadfeat.solvers.base import Problem, Solution, Solver
 from quadfeat.solvers.calibration import Calibration, class_scores
-from quadfeat.solvers.curves import once
+from quadfeat.solvers.curves import weight_of_one_copy
 from quadfeat.solvers.left_out import LeftOut, calibrated
 from quadfeat.solvers.normal import Normal
 from quadfeat.solvers.posterior import Posterior
@@ -27,7 +27,7 @@ from quadfeat.solvers.summaries import Summary, class_indices, without_rows
 
 __all__ = ["Losses", "Score", "Validation", "validated"]
 
-# Rounding of sums of weights, relative to them.
+# Relative rounding error of sums of weights.
 ROUNDING = 1e-9
 
 # Columns of ``Losses.values``.
@@ -44,21 +44,22 @@ class Score:
 
 @dataclass(frozen=True)
 class Losses:
-    """Losses of rows that were left out: sums over all rows, and the losses of single rows.
+    """Leave-one-out losses: sums over all rows, and the losses of single rows.
 
     Attributes
     ----------
     weight, squared_weight : float
-        Sums of the weights of rows, and of their squares.
+        The sum of the weights, and the sum of their squares.
     sums : array of shape (n_losses,)
-        Weighted sums of the losses: the squared error, a mean over outputs that does not depend on
-        their units; for classes also the log loss, and 1 if the decision is right.
+        Weighted sums of the losses. The first loss is the squared error, averaged over outputs so
+        that their units do not matter. Classifiers also have the log loss, and 1 for each row that
+        is classified correctly.
     products : array of shape (2, n_losses)
-        Sums of squared weights times losses, and times squared losses.
+        Sums of ``weight^2 * loss`` and of ``weight^2 * loss^2``.
     weights : array of shape (n_single,)
-        Weights of single rows, a sample; empty if none are wanted.
+        The weights of the single rows, which are a sample; empty if none are kept.
     values : array of shape (n_single, n_losses)
-        Their losses.
+        The losses of the single rows.
     """
 
     weight: float
@@ -70,7 +71,7 @@ class Losses:
 
     @classmethod
     def of(cls, values: Float64Array, weights: Any, *, single: bool) -> Losses:
-        """Sum the losses of rows; with ``single``, keep those of each row."""
+        """Sum the losses of rows; with ``single``, also keep the losses of each row."""
         weights = np.ones(len(values)) if weights is None else weights
         squares = weights**2
         return cls(
@@ -83,7 +84,7 @@ class Losses:
         )
 
     def merged(self, other: Losses) -> Losses:
-        """Return the losses of the rows of both."""
+        """Return the losses of both sets of rows combined."""
         return Losses(
             self.weight + other.weight,
             self.squared_weight + other.squared_weight,
@@ -94,13 +95,13 @@ class Losses:
         )
 
     def difference(self, other: Losses, which: int) -> Score:
-        """Return the mean of this loss minus another one, row by row, and its standard error.
+        """Return the mean of the paired differences to other losses, and its standard error.
 
-        Both have to be those of the same single rows.
+        Both must have the same single rows.
         """
         if not np.array_equal(self.weights, other.weights):
             raise ValueError(
-                "the two maps were validated on different rows: give both the same rows."
+                "the two maps were validated on different rows. Validate both on the same rows."
             )
         differences = self.values[:, [which]] - other.values[:, [which]]
         return Losses.of(differences, self.weights, single=False).score(0)
@@ -109,9 +110,9 @@ class Losses:
         """Return the mean of a loss and its standard error."""
         weight, mean = np.float64(self.weight), self.sums[which] / self.weight
         linear, square = self.products[:, which]
-        with np.errstate(all="ignore"):  # numbers of any magnitude
+        with np.errstate(all="ignore"):  # overflow and infinite losses
             about = square - 2.0 * mean * linear + mean**2 * self.squared_weight
-            # Rows of one weight have n / (n - 1) times the variance of a sample about its mean.
+            # Bessel's correction n / (n - 1), with the effective number of rows.
             effective = weight**2 / self.squared_weight
             correction = effective / (effective - 1.0) if effective > 1.0 else np.inf
             deviation = np.sqrt(np.maximum(about, 0.0) * correction)
@@ -120,17 +121,17 @@ class Losses:
 
 @dataclass(frozen=True)
 class Validation:
-    """The solution of a problem, and its errors for rows that are left out.
+    """The solution of a problem, and its leave-one-out losses.
 
     Attributes
     ----------
     solution : Solution
-        Fitted to all rows.
+        The solution for all rows.
     losses : Losses
-        Of all rows, and single ones of the rows that the solution keeps; or those of the rows that
-        judge. The order of single ones is the same for all maps.
+        The losses of all rows, and single losses of the rows that the solution keeps; or only the
+        losses of the rows in ``judging``. The order of single rows is the same for all maps.
     calibration : Calibration or None
-        For classes: the map to probabilities.
+        The map to probabilities; None for regression.
     """
 
     solution: Solution
@@ -139,57 +140,57 @@ class Validation:
 
     @property
     def alpha(self) -> float:
-        """The penalty that was used."""
+        """The penalty."""
         return self.solution.alpha
 
     @property
     def squared_error(self) -> Score:
-        """The mean squared error of rows left out, a mean over outputs."""
+        """The leave-one-out mean squared error, averaged over outputs."""
         return self.losses.score(SQUARES)
 
     @property
     def log_loss(self) -> Score | None:
-        """The mean log loss of rows left out; None for regression."""
+        """The leave-one-out log loss; None for regression."""
         return None if self.calibration is None else self.losses.score(LOG_LOSSES)
 
     @property
     def accuracy(self) -> Score | None:
-        """The share of rows that are classified right when left out; None for regression."""
+        """The leave-one-out accuracy; None for regression."""
         return None if self.calibration is None else self.losses.score(HITS)
 
     @property
     def which(self) -> int:
-        """The loss that a better map has less of: log loss for classes, else squared error."""
+        """The index of the loss to minimize: log loss for classes, otherwise squared error."""
         return SQUARES if self.calibration is None else LOG_LOSSES
 
     @property
     def loss(self) -> Score:
-        """The mean of the loss that a better map has less of."""
+        """The mean of the loss to minimize."""
         return self.losses.score(self.which)
 
     def difference(self, other: Validation) -> Score:
-        """Return the mean of this loss minus another one, row by row, and its standard error.
+        """Return the mean paired difference of this loss minus the other, and its standard error.
 
-        A negative mean says that this map is better. Both have to be validated on the same rows.
+        A negative mean means that this map is better. Both must be validated on the same rows.
         """
         return self.losses.difference(other.losses, self.which)
 
 
 @dataclass(frozen=True)
 class SumLosses(Task):
-    """Sums the losses of rows, each left out in turn.
+    """Sums the leave-one-out losses over rows.
 
     Attributes
     ----------
     problem : Problem
     summary : Summary
-        Without rows, but with classes and shift.
+        A summary without rows that has the classes and the shift.
     posterior : Posterior
     calibration : Calibration or None
     leaves_one : bool
-        Whether one copy of a row is left out, not all that its weight stands for.
+        Whether to leave out only one copy of a row, instead of its whole weight.
     single : bool
-        Whether to keep the losses of each row.
+        Whether to keep the losses of single rows.
     """
 
     problem: Problem
@@ -202,7 +203,7 @@ class SumLosses(Task):
     def add(self, state: Losses | None, block: Block) -> Losses:
         Z = self.problem.map.columns(block.X)
         targets = self.problem.targets.final(block.y, self.summary)
-        amounts = once(block.weights) if self.leaves_one else block.weights
+        amounts = weight_of_one_copy(block.weights) if self.leaves_one else block.weights
         found = LeftOut.of(self.posterior, Z, targets, amounts)
         classes = self.summary.classes
         labels = None if classes is None else class_indices(block.y, classes)
@@ -222,7 +223,7 @@ def losses_of(
     calibration: Calibration | None,
     units: Float64Array,
 ) -> Float64Array:
-    """Return the losses of rows left out, shape (n_rows, n_losses)."""
+    """Return the leave-one-out losses of rows, shape (n_rows, n_losses)."""
     squares = np.mean(found.errors**2 / units, axis=1)
     if labels is None or calibration is None:
         return squares[:, None]
@@ -238,23 +239,23 @@ def validated(
     solver: Solver | None = None,
     judging: Rows | None = None,
 ) -> Validation:
-    """Solve a problem and measure the errors of its rows, each left out in turn.
+    """Solve a problem and compute its leave-one-out losses.
 
-    All rows are left out if they are a table in memory or a Dask collection: when alpha is chosen,
-    if that is done by leaving out rows, otherwise in another pass. Only the rows that the solution
-    keeps, up to 2048, are left out of a stream.
+    For a table in memory or a Dask collection, each row is left out in turn. This takes another
+    pass unless leave-one-out errors also choose alpha. For a stream, only the rows that the
+    solution keeps are left out, at most 2048.
 
     Parameters
     ----------
     problem : Problem
-        Its penalty may be fixed or chosen.
+        The problem. Its alpha may be fixed, or a criterion may choose it.
     rows : Rows
     work : Work, default=None
         Shows progress and writes checkpoints.
     solver : Solver, default=None
-        One whose solutions have a posterior; None means ``Normal()``.
+        A solver whose solutions have a posterior; None means ``Normal()``.
     judging : Rows, default=None
-        The part of the rows whose errors count, in memory; None means all rows.
+        The subset of the rows, in memory, whose losses are computed; None means all rows.
 
     Returns
     -------
@@ -287,7 +288,7 @@ def validated(
     solution = solver.solve(problem, rows, work)
     if not solution.has_posterior:
         raise ValueError(
-            f"solver={solver.name!r} has no posterior, so that rows cannot be left out: use "
+            f"solver={solver.name!r} has no posterior, which leave-one-out errors need. Use "
             "solver='normal'."
         )
     posterior, summary = solution.posterior, solution.summary
@@ -301,7 +302,7 @@ def validated(
         return Validation(solution, losses, calibration)
     kept = _losses_of_kept(problem, solution, calibration)
     if rows.is_stream or _is_weight_of_all(kept, summary):
-        # Kept rows are left out with all copies, which would tell their targets.
+        # Kept rows are left out with all copies, since a copy would reveal the target.
         return Validation(solution, kept, calibration)
     losses = _losses_of_curve(solution) if calibration is None else None
     if losses is None:
@@ -312,15 +313,16 @@ def validated(
 
 
 def _is_weight_of_all(some: Any, summary: Summary) -> bool:
-    """Return whether the weight of some rows is that of all."""
+    """Return whether some rows have the total weight of all rows."""
     weight = summary.moments.weight
     return bool(abs(some.weight - weight) <= ROUNDING * weight)
 
 
 def _losses_of_curve(solution: Any) -> Losses | None:
-    """Return the losses of a regression at its alpha, if all rows were left out to choose it.
+    """Return the losses of a regression from the curve that chose alpha.
 
-    Return None if they were not, or if rows have copies, which have to be left out together.
+    Return None if the curve does not include all rows, or if rows have copies, which have to be
+    left out together.
     """
     curve, path = getattr(solution, "curve", None), solution.posterior.path
     rows = solution.summary.rows
@@ -328,10 +330,10 @@ def _losses_of_curve(solution: Any) -> Losses | None:
         return None
     if not _is_weight_of_all(curve, solution.summary):
         return None
-    place = int(np.argmin(np.abs(path.alphas - solution.alpha)))
-    if path.alphas[place] != solution.alpha:
+    index = int(np.argmin(np.abs(path.alphas - solution.alpha)))
+    if path.alphas[index] != solution.alpha:
         return None
-    total, linear, square = curve.at(place)
+    total, linear, square = curve.at(index)
     sums, products = np.array([total]), np.array([[linear], [square]])
     none = np.empty(0)
     return Losses(curve.weight, curve.squared_weight, sums, products, none, none[:, None])

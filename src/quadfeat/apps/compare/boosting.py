@@ -1,8 +1,8 @@
-"""Gradient-boosted trees with their default settings, which are what many users would take instead.
+"""Gradient-boosted trees with their default settings, the usual first choice for tables.
 
-They get the same prepared columns as all other contestants: words as one column per category,
-missing numbers as the median and an indicator. Their own treatment of categories is not used.
-LightGBM takes part if it is installed.
+They get the same prepared columns as the other models: one column for each category, the median
+and an indicator column for missing numbers. Their own support for categories is not used. LightGBM
+takes part if it is installed.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ LIGHTGBM = "LightGBM"
 
 
 def boosters() -> list[str]:
-    """Return the boosted trees that are installed."""
+    """Return the names of the installed boosters."""
     return [HIST, *([LIGHTGBM] if find_spec("lightgbm") is not None else [])]
 
 
 def load(name: str) -> Any:
-    """Return the module of a booster; LightGBM is imported only when it takes part."""
+    """Import the module of a booster. LightGBM is imported only if it takes part."""
     return import_module(class_of(name, "regression")[0])
 
 
 def settings_of(name: str, *, balanced: bool, seed: int) -> dict[str, Any]:
-    """Return the arguments of a booster: its defaults but for the seed, silence and weights."""
+    """Return the arguments of a booster: its defaults, except for seed, verbosity and weights."""
     quiet = {"verbose": -1} if name == LIGHTGBM else {}
     weights = {"class_weight": "balanced"} if balanced else {}
     return {**quiet, **weights, "random_state": seed}
 
 
 def class_of(name: str, task: Task) -> tuple[str, str]:
-    """Return the module and the name of a booster's class.
+    """Return the module and the class name of a booster.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def class_of(name: str, task: Task) -> tuple[str, str]:
 
 
 def booster(name: str, task: Task, *, balanced: bool, seed: int) -> Any:
-    """Return an unfitted booster that runs on one thread."""
+    """Return an unfitted booster that uses one thread."""
     settings = settings_of(name, balanced=balanced, seed=seed)
     threads = {"n_jobs": 1} if name == LIGHTGBM else {}
     return getattr(load(name), class_of(name, task)[1])(**threads, **settings)

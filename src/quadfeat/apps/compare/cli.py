@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,76 +11,120 @@ from typing import Annotated, Any, cast
 
 import pandas as pd
 import typer
+from rich.progress import Progress
 
-from quadfeat.apps.compare import contest, findings, report, verdict
+from quadfeat.apps.compare import contest, output, report, verdict
 from quadfeat.apps.compare.contest import Cell, Problem, Row
+from quadfeat.apps.compare.contestants import EXACT, MODEL, OURS
 from quadfeat.apps.compare.findings import Findings
+from quadfeat.apps.compare.journal import FILE, Journal
 from quadfeat.apps.compare.numerals import Mark
 from quadfeat.apps.compare.scoring import METRICS, Scoring, Task, metrics_of, options
 from quadfeat.apps.compare.table import Table, load
 from quadfeat.apps.reporting.errors import CommandError, check_names
 from quadfeat.apps.reporting.files import check_writable, make_folder, remove_folders, write_all
 from quadfeat.apps.reporting.machine import command_line, machine
-from quadfeat.apps.reporting.terminal import check_jobs, console, print_table, progress_bar
+from quadfeat.apps.reporting.terminal import check_jobs, console, messages, weighted_bar
 from quadfeat.apps.reporting.text import encoded, printable
 from quadfeat.kernels import Gaussian, Kernel
 
-FEWEST_ROWS = 100  # to subsample to
-MOST_LISTED = 12  # columns that the terminal names
+FEWEST_ROWS = 100  # that --max-rows accepts
+STOPPED = 130  # exit code
+# Expected time of a cell relative to a feature map, for the progress bar: CPU seconds on a table of
+# 2000 rows and 12 columns, rounded.
+WEIGHTS = {MODEL: 30.0, EXACT: 6.0}
+
+
+EPILOG = """\b
+Examples:
+  quadfeat compare people.csv --target income
+  quadfeat compare sales.parquet --target amount --scoring rmse
+  quadfeat compare people.csv --target income --json > result.json
+
+\b
+Exit codes:
+  0    finished
+  1    unexpected error
+  2    wrong option or table, or a file cannot be written
+  130  stopped by Ctrl-C; the same command continues
+"""
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(help="A table: CSV, Parquet, or NPZ with X and y.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="TABLE", help="A CSV or Parquet file, or NPZ with arrays X and y."),
+    ],
     target: Annotated[
-        str | None, typer.Option(help="Column to predict.  [default: y, for NPZ]")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column to predict.  [default: y, for NPZ only]"),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="classification or regression.  [default: by the target]")
+        str | None,
+        typer.Option(
+            metavar="TASK", help="classification or regression.  [default: detected from target]"
+        ),
     ] = None,
     scoring: Annotated[
         str | None,
         typer.Option(
-            help="Score that ranks models: accuracy, balanced-accuracy, auc or log-loss for "
-            "classes, r2 or rmse for numbers.  [default: accuracy or r2]"
+            metavar="SCORE",
+            help="Score that ranks the models: accuracy, balanced-accuracy, auc or log-loss for "
+            "classification; r2 or rmse for regression.  [default: accuracy or r2]",
         ),
     ] = None,
     separator: Annotated[
         str | None,
-        typer.Option(help="Between columns of a text file.  [default: by its first lines]"),
+        typer.Option(metavar="CHAR", help="Separator of a text file.  [default: detected]"),
     ] = None,
     decimal: Annotated[
         str | None,
-        typer.Option(help="Decimal mark of a text file, . or ,  [default: by its numbers]"),
+        typer.Option(metavar="CHAR", help="Decimal mark of a text file.  [default: detected]"),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("compare"),
-    max_rows: Annotated[int, typer.Option(help="Of more rows, draw so many.")] = 20_000,
-    max_components: Annotated[int, typer.Option(help="Most features to try.")] = 2048,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the report.")] = Path(
+        "compare"
+    ),
+    max_rows: Annotated[
+        int, typer.Option(metavar="N", help="Use a random sample if the table has more rows.")
+    ] = 20_000,
+    max_components: Annotated[
+        int, typer.Option(metavar="N", help="Largest number of features to try.")
+    ] = 2048,
     exact_rows: Annotated[
-        int, typer.Option(help="Rows that the exact kernel machine trains on.")
+        int, typer.Option(metavar="N", help="Largest number of rows for exact kernel ridge.")
     ] = 2000,
-    folds: Annotated[int, typer.Option(help="Parts for cross-validation.")] = 5,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for all processors.")] = -1,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    folds: Annotated[int, typer.Option(metavar="N", help="Number of cross-validation folds.")] = 5,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", help="Number of processes; -1 for all processors.")
+    ] = -1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random numbers.")] = 0,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the result as JSON to stdout, and messages to stderr."),
+    ] = False,
 ) -> None:
-    """Find the best model for a table: kernels, our model with no settings, boosted trees."""
-    for option, value, least in (
-        ("--max-rows", max_rows, FEWEST_ROWS),
-        ("--max-components", max_components, 2),
-        ("--exact-rows", exact_rows, 2),
-        ("--folds", folds, 2),
-        ("--seed", seed, 0),
-    ):
-        if value < least:
-            raise CommandError(f"{option} {value} is not valid: give at least {least}.")
+    """Find the best model for a table.
+
+    Compares quadfeat with feature maps of scikit-learn, boosted trees, a linear model and exact
+    kernel ridge by cross-validation. Finished fits are saved at once: after Ctrl-C, the same
+    command continues.
+    """
+    _check_at_least("--max-rows", max_rows, FEWEST_ROWS)
+    _check_at_least("--max-components", max_components, 2)
+    _check_at_least("--exact-rows", exact_rows, 2)
+    _check_at_least("--folds", folds, 2)
+    _check_at_least("--seed", seed, 0)
     n_jobs = check_jobs(jobs)
     chosen_task = check_names([task] if task else [], ["classification", "regression"], "task")
     chosen_scoring = check_names([scoring] if scoring else [], METRICS, "scoring")
     separator = "\t" if separator == r"\t" else separator
     if separator is not None and len(separator) != 1:
-        raise CommandError(f"--separator {separator!r} is not valid: give one character.")
+        raise CommandError(f"--separator {separator!r} is not valid. Give one character.")
     if decimal not in (None, ".", ","):
-        raise CommandError(f"--decimal {decimal!r} is not valid: give . or ,")
+        raise CommandError(f"--decimal {decimal!r} is not valid. Give . or ,")
+    shown = messages if as_json else console
     created: list[Path] = []
+    run: _Run | None = None
     try:
         table = load(
             file,
@@ -102,25 +147,37 @@ def compare(
             seed=seed,
         )
         created = make_folder(out)
-        check_writable(out, report.FILES)
-        _introduce(table)
-        played = _run(problem, n_jobs)
+        check_writable(out, [*report.FILES, FILE])
+        output.introduce(table, shown)
+        run = _Run(problem, n_jobs, Journal(out, problem))
+        with weighted_bar(shown) as progress:
+            played = run.play(progress)
     except KeyboardInterrupt:
-        console.print("\nstopped; nothing was written")
-        remove_folders(created)
-        raise SystemExit(130) from None
-    except BaseException:
+        _stop(run, out, created)
+        raise SystemExit(STOPPED) from None
+    except BaseException as error:
+        if run is not None:
+            run.journal.close(remove=isinstance(error, CommandError) or not len(run.journal))
         remove_folders(created)
         raise
-    # Scores come first: they took the time, and nothing that follows can lose them.
+    # Write the scores first: they took most of the time, and nothing that follows can lose them.
     problems = write_all(out, {"scores.csv": lambda: encoded(played.rows.to_csv(index=False))})
+    run.journal.close(remove=not problems)
     found = _find(table, problem, played, problems)
     about = {"command": command_line(), "seed": seed, **machine(), "jobs": n_jobs}
-    problems += write_all(out, report.files(found, about))
-    _print(found)
+    with shown.status("Writing the report"):
+        problems += write_all(out, report.files(found, about))
+    if as_json:
+        print(json.dumps(report.result(found, about, out), indent=2))
+    else:
+        output.show(found, out, shown)
     if problems:
         raise CommandError(" ".join(problems))
-    console.print(f"report: {printable(str(out / 'report.html'))}", markup=False, soft_wrap=True)
+
+
+def _check_at_least(option: str, value: int, least: int) -> None:
+    if value < least:
+        raise CommandError(f"{option} {value} is not valid. Give at least {least}.")
 
 
 def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:
@@ -129,35 +186,31 @@ def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:
         return metrics[0].option
     if METRICS[chosen[0]] not in metrics:
         raise CommandError(
-            f"--scoring {chosen[0]} is not for {table.task}: give {options(metrics)}."
+            f"--scoring {chosen[0]} is not for {table.task}. Give {options(metrics)}."
         )
     return METRICS[chosen[0]].option
 
 
-def _say(line: str = "") -> None:
-    console.print(printable(line), markup=False, highlight=False)
-
-
-def _introduce(table: Table) -> None:
-    """Say what the table was taken for, before anything runs."""
-    kinds = {kind: [c for c in table.columns if c.kind == kind] for kind in ("number", "date")}
-    kinds["words"] = [column for column in table.columns if column.kind == "words"]
-    counts = [f"{len(found)} of {kind}s" for kind, found in kinds.items() if found]
-    text = ", ".join(counts).replace("wordss", "words")
-    _say(f"{table.path.name}: {len(table.y)} rows; columns: {text}; {table.task} of {table.target}")
-    for remark in table.remarks:
-        _say(f"  {remark}")
-    dropped = [column for column in table.columns if column.kind == "dropped"]
-    for column in dropped[:MOST_LISTED]:
-        _say(f"  Column {column.name!r} is left out: {column.treatment}.")
-    if len(dropped) > MOST_LISTED:
-        more = len(dropped) - MOST_LISTED
-        _say(f"  {more} more columns are left out: the report lists them.")
+def _stop(run: _Run | None, out: Path, created: Sequence[Path]) -> None:
+    """Keep finished fits, and print how to continue."""
+    kept = 0 if run is None else len(run.journal)
+    if run is not None:
+        run.journal.close(remove=not kept)
+    if run is None or not kept:
+        remove_folders(created)
+        messages.print("\nStopped. No fit was finished, and nothing was written.", markup=False)
+        return
+    messages.print(
+        f"\nStopped. {kept} of {run.total} fits are saved in {printable(str(out))}. Run the same "
+        "command to continue.",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 @dataclass(frozen=True)
 class _Played:
-    """The rows of all cells, and what was chosen on the way."""
+    """The rows of all cells, and the choices made on the way."""
 
     kernel: Kernel
     gaussian: Gaussian
@@ -165,69 +218,74 @@ class _Played:
     rows: pd.DataFrame
 
 
-def _run(problem: Problem, jobs: int) -> _Played:
-    """Choose a kernel, then a rule, then hold the contest."""
-    kernels = contest.candidate_kernels(problem)
-    choosing = contest.kernel_cells(problem)
-    ruling = contest.rule_cells(problem, kernels[0])
-    total = len(choosing) + len(ruling)
-    total += len(contest.contest_cells(problem, kernels[0], Gaussian(), ""))
-    with progress_bar() as progress:
-        bar = progress.add_task("kernels", total=total)
+class _Run:
+    """All cells of a comparison: those that choose a kernel, then a rule, then the models."""
 
-        def play(what: str, cells: Sequence[Cell]) -> pd.DataFrame:
+    def __init__(self, problem: Problem, jobs: int, journal: Journal) -> None:
+        self.problem, self.jobs, self.journal = problem, jobs, journal
+        kernels = contest.candidate_kernels(problem)
+        planned = [
+            *contest.kernel_cells(problem),
+            *contest.rule_cells(problem, kernels[0]),
+            *contest.contest_cells(problem, kernels[0], Gaussian(), ""),
+        ]
+        self.total = len(planned)
+        self._weight = sum(map(_weight, planned))
+
+    def play(self, progress: Progress) -> _Played:
+        """Run all cells with a progress bar."""
+        problem = self.problem
+        bar = progress.add_task("", total=self._weight, done=0, items=self.total)
+
+        def collect(what: str, cells: Sequence[Cell]) -> pd.DataFrame:
             progress.update(bar, description=what)
-            return _collect(problem, cells, jobs, lambda: progress.advance(bar))
+            return self._collect(cells, progress, bar)
 
-        tried = play("kernels", choosing)
+        tried = collect("choosing a kernel", contest.kernel_cells(problem))
         if tried["score"].isna().all():
-            raise CommandError(f"no kernel could be tried: {tried['failed'].iloc[0]}")
+            raise CommandError(f"no kernel could be fitted: {tried['failed'].iloc[0]}")
         best, best_gaussian = verdict.choose_kernel(tried, problem.metric.sign)
-        kernel = {repr(one): one for one in kernels}[best]
+        kernel = {repr(one): one for one in contest.candidate_kernels(problem)}[best]
         gaussian = {repr(one): one for one in contest.candidate_gaussians(problem)}[best_gaussian]
-        rules = play("rules", contest.rule_cells(problem, kernel))
+        rules = collect("choosing a rule", contest.rule_cells(problem, kernel))
         rule = verdict.choose_rule(rules)
-        played = play("contest", contest.contest_cells(problem, kernel, gaussian, rule))
-    rows = pd.concat([tried, rules, played], ignore_index=True)
-    return _Played(kernel, gaussian, rule, rows)
+        cells = contest.contest_cells(problem, kernel, gaussian, rule)
+        played = collect("comparing models", cells)
+        rows = pd.concat([tried, rules, played], ignore_index=True)
+        return _Played(kernel, gaussian, rule, rows)
+
+    def _collect(self, cells: Sequence[Cell], progress: Progress, bar: Any) -> pd.DataFrame:
+        """Return the rows of cells in the order of the cells, whichever finished first."""
+        weights = {contest.name(cell): _weight(cell) for cell in cells}
+        rows: dict[tuple[Any, ...], Row] = {}
+
+        def take(row: Row) -> None:
+            key = tuple(row[name] for name in contest.NAME)
+            rows[key] = row
+            done = progress.tasks[bar].fields["done"] + 1
+            progress.update(bar, advance=weights[key], done=done)
+
+        for cell in cells:
+            kept = self.journal.get(cell)
+            if kept is not None:
+                take(kept)
+        missing = [cell for cell in cells if contest.name(cell) not in rows]
+        with closing(contest.run(self.problem, missing, self.jobs)) as running:
+            for row in running:
+                self.journal.add(row)
+                take(row)
+        return pd.DataFrame([rows[contest.name(cell)] for cell in cells])
+
+
+def _weight(cell: Cell) -> float:
+    return WEIGHTS.get(cell.contestant, 1.0)
 
 
 def _find(table: Table, problem: Problem, played: _Played, problems: Sequence[str]) -> Findings:
-    """Return the findings, or raise an error that tells all problems so far."""
+    """Return the findings, or raise an error that includes all problems so far."""
     rows = played.rows[played.rows["stage"] == "contest"]
-    ours = rows[(rows["contestant"] == contest.OURS) & (rows["failed"] == "")]
+    ours = rows[(rows["contestant"] == OURS) & (rows["failed"] == "")]
     if ours.groupby("D").size().max() != problem.folds:
-        reason = f"quadfeat could not be tried: {rows['failed'].max()}"
+        reason = f"quadrature features could not be fitted: {rows['failed'].max()}"
         raise CommandError(" ".join([reason, *problems]))
     return Findings.of(table, problem, played.kernel, played.gaussian, played.rule, played.rows)
-
-
-def _collect(
-    problem: Problem, cells: Sequence[Cell], jobs: int, advance: Callable[[], Any]
-) -> pd.DataFrame:
-    """Return the rows of cells in an order that does not depend on which finished first."""
-    rows: list[Row] = []
-    with closing(contest.run(problem, cells, jobs)) as running:
-        for row in running:
-            rows.append(row)
-            advance()
-    order = {contest.name(cell): k for k, cell in enumerate(cells)}
-    rows.sort(key=lambda row: order[tuple(row[name] for name in contest.NAME)])
-    return pd.DataFrame(rows)
-
-
-def _print(found: Findings) -> None:
-    print_table("At equal numbers of features D", findings.equal_size_table(found), found.formats)
-    ours = found.verdict.ours[1]
-    print_table(
-        f"In the time of quadfeat with D = {ours}", findings.equal_time_table(found), found.formats
-    )
-    _say()
-    for line in findings.cautions(found):
-        _say(f"warning: {line}")
-    for line in [*findings.recommendation(found), *findings.comparisons(found)]:
-        _say(f"- {line}")
-    _say()
-    _say(f"To paste, in the folder of {found.source.path.name}:")
-    _say()
-    console.print(found.snippet(found.verdict.key), markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The contest: every contestant in cells of one fold each, a pure function of its configuration."""
+"""Run the comparison: one cell for each model and fold, a pure function of its configuration."""
 
 from __future__ import annotations
 
@@ -17,9 +17,19 @@ from threadpoolctl import threadpool_limits
 
 from quadfeat import QuadratureFeatures
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.apps.compare import boosting, machines
-from quadfeat.apps.compare.boosting import HIST, LIGHTGBM
+from quadfeat.apps.compare import boosting, fitting
 from quadfeat.apps.compare.columns import Column, is_plain, preparation
+from quadfeat.apps.compare.contestants import (
+    BOOSTERS,
+    EXACT,
+    GUESS,
+    LINEAR,
+    MAPS,
+    MODEL,
+    NYSTROEM,
+    OURS,
+    RBF_SAMPLER,
+)
 from quadfeat.apps.compare.measuring import PeakMemory, cpu_seconds
 from quadfeat.apps.compare.nystroem import nystroem
 from quadfeat.apps.compare.scoring import METRICS, Coding, Metric, Prediction, Scoring, metrics_of
@@ -30,31 +40,20 @@ from quadfeat.kernels import ArcCosine, Gaussian, Kernel, Matern
 Row = dict[str, Any]
 Stage = Literal["kernel", "rule", "contest"]
 
-OURS = "quadfeat"
-MODEL = "QuadratureRidge"  # our model with no settings
-RBF_SAMPLER = "RBFSampler"
-NYSTROEM = "Nystroem"
-LINEAR = "linear"
-EXACT = "exact kernel"
-GUESS = "guess"
-MAPS = (OURS, RBF_SAMPLER, NYSTROEM)  # those with a number of features, the cheapest first
-BOOSTERS = (HIST, LIGHTGBM)
-ORDER = (GUESS, LINEAR, MODEL, *MAPS, EXACT, *BOOSTERS)  # in tables
-
 DEFAULT_RULE = "auto"
 RULES = (DEFAULT_RULE, "sr33", "orf", "rom", "sobol", "rff")
-DENSE_RULES = ("orf", "sobol", "rff")  # which keep a matrix that is as wide as the data
-WIDE = 2000  # columns from which these are left out
+DENSE_RULES = ("orf", "sobol", "rff")  # rules that store a dense matrix
+WIDE = 2000  # from this number of columns on, dense rules are skipped
 
-CHOICE_COMPONENTS = 512  # features with which kernels and rules are chosen
-CHOICE_ROWS = 4000  # training rows with which kernels are chosen
-ERROR_ROWS = 500  # on which the error of the kernel is measured
+CHOICE_COMPONENTS = 512  # features for choosing a kernel and a rule
+CHOICE_ROWS = 4000  # training rows for choosing a kernel
+ERROR_ROWS = 500  # rows for measuring the kernel error
 FEWEST_COMPONENTS = 128
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One contestant on one fold; for a rule, one draw of its nodes."""
+    """One model on one fold, or one random draw of a rule."""
 
     stage: Stage
     contestant: str
@@ -66,7 +65,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Fold:
-    """Rows to train and to test on, as numbers.
+    """Training and test rows as numbers.
 
     Attributes
     ----------
@@ -74,7 +73,7 @@ class Fold:
         Prepared columns.
     y_train, y_test : ndarray
     plain_train, plain_test : ndarray or None
-        The columns as they are, if all are numbers and none is missing.
+        Unprepared columns, if all are numbers and none is missing.
     """
 
     X_train: Float64Array
@@ -87,7 +86,7 @@ class Fold:
 
 @dataclass(eq=False)
 class Problem:
-    """What the contest is about, and its settings."""
+    """The data of the comparison, and its settings."""
 
     rows: pd.DataFrame
     y: Array
@@ -101,20 +100,20 @@ class Problem:
 
     @property
     def metric(self) -> Metric:
-        """The score by which contestants are ranked."""
+        """The score that ranks models."""
         return METRICS[self.scoring]
 
     @property
     def n_train(self) -> int:
-        """Rows that a fold trains on, at least."""
+        """The smallest number of training rows of a fold."""
         return len(self.y) - -(-len(self.y) // self.folds)
 
     def fold(self, k: int) -> Fold:
-        """Return a fold; the last one is kept, since cells come fold by fold."""
+        """Return a fold. Only the last one is cached, since cells come fold by fold."""
         if k not in self._prepared:
             self._prepared.clear()
             train, test = np.flatnonzero(self._tested_in != k), np.flatnonzero(self._tested_in == k)
-            # In random order, so that the first rows are a sample.
+            # Shuffle, so that the first rows are a random sample.
             train = np.random.default_rng(seed_of(self.seed, "order", k)).permutation(train)
             parts = self.rows.iloc[train], self.rows.iloc[test]
             prepare = preparation(self.columns).fit(parts[0])
@@ -131,13 +130,13 @@ class Problem:
 
     @cached_property
     def _tested_in(self) -> Array:
-        """The fold that tests each row, split once for all folds."""
+        """The fold in which each row is tested."""
         splitter = (KFold if self.metric.task == "regression" else StratifiedKFold)(
             self.folds, shuffle=True, random_state=self.seed
         )
         tested_in = np.empty(len(self.y), dtype=np.intp)
         with warnings.catch_warnings():
-            # Classes of too few rows are among the remarks on the table.
+            # A remark on the table already names classes with too few rows.
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
             for k, (_, test) in enumerate(splitter.split(self.rows, self.y)):
                 tested_in[test] = k
@@ -148,19 +147,19 @@ class Problem:
 
 
 def ladder(problem: Problem) -> list[int]:
-    """Return the numbers of features that are tried: powers of two, at most the training rows."""
+    """Return the numbers of features to try: a power of two each, up to the training rows."""
     top = 1 << (max(2, min(problem.max_components, problem.n_train)).bit_length() - 1)
     bottom = max(2, min(FEWEST_COMPONENTS, top // 16))
     return [bottom << k for k in range((top // bottom).bit_length())]
 
 
 def candidate_kernels(problem: Problem) -> list[Kernel]:
-    """Return the kernels that are tried: widths around ``"scale"``, rough and smooth."""
+    """Return the kernels to try: smooth and rough ones of several widths, and an arc-cosine."""
     return [*(kernel for grid in kernel_grids(problem).values() for kernel in grid), ArcCosine(1)]
 
 
 def kernel_grids(problem: Problem) -> dict[str, list[Kernel]]:
-    """Return the kernels of each grid by the parameter that varies, in ascending order."""
+    """Return one grid of kernels for each parameter, in ascending order of that parameter."""
     X = problem.fold(0).X_train
     length = float(np.asarray(Matern().resolve(X).length_scale))
     rough = [Matern(1.5, length_scale=_round(length * 2.0**k)) for k in range(-1, 4)]
@@ -168,18 +167,18 @@ def kernel_grids(problem: Problem) -> dict[str, list[Kernel]]:
 
 
 def candidate_gaussians(problem: Problem) -> list[Gaussian]:
-    """Return the Gaussian kernels that are tried."""
+    """Return the Gaussian kernels to try."""
     gamma = float(np.asarray(Gaussian().resolve(problem.fold(0).X_train).gamma))
     return [Gaussian(_round(gamma * 4.0**k)) for k in range(-4, 2)]
 
 
 def _round(value: float) -> float:
-    """Return a number that is as good and can be read."""
+    """Round to two digits, which are easier to read and equally good."""
     return float(f"{value:.2g}")
 
 
 def kernel_cells(problem: Problem) -> list[Cell]:
-    """Return the cells that choose a kernel."""
+    """Return the cells for choosing a kernel."""
     columns = min(CHOICE_COMPONENTS, ladder(problem)[-1])
     kernels = candidate_kernels(problem)
     return [
@@ -190,7 +189,7 @@ def kernel_cells(problem: Problem) -> list[Cell]:
 
 
 def rule_cells(problem: Problem, kernel: Kernel) -> list[Cell]:
-    """Return the cells that choose a rule."""
+    """Return the cells for choosing a rule."""
     columns = min(CHOICE_COMPONENTS, ladder(problem)[-1])
     wide = problem.fold(0).X_train.shape[1] >= WIDE
     rules = [rule for rule in RULES if not (wide and rule in DENSE_RULES)]
@@ -202,7 +201,7 @@ def rule_cells(problem: Problem, kernel: Kernel) -> list[Cell]:
 
 
 def contest_cells(problem: Problem, kernel: Kernel, gaussian: Gaussian, rule: str) -> list[Cell]:
-    """Return the cells of the contest itself, in which RBFSampler can only have a Gaussian."""
+    """Return the cells of the comparison itself. RBFSampler supports Gaussian kernels only."""
     kernels = {OURS: kernel, NYSTROEM: kernel, RBF_SAMPLER: gaussian}
     cells = []
     for fold in range(problem.folds):
@@ -219,7 +218,7 @@ def contest_cells(problem: Problem, kernel: Kernel, gaussian: Gaussian, rule: st
 
 
 def run(problem: Problem, cells: Sequence[Cell], jobs: int) -> Generator[Row, None, None]:
-    """Yield a row for each cell as it finishes."""
+    """Run cells in processes, and yield the row of each cell when it finishes."""
     work = partial(run_cell, problem)
     if jobs == 1:
         yield from map(work, cells)
@@ -228,17 +227,17 @@ def run(problem: Problem, cells: Sequence[Cell], jobs: int) -> Generator[Row, No
             work,
             cells,
             jobs,
-            lambda cell: _row(problem, cell, failed="its process died: out of memory?"),
+            lambda cell: _row(problem, cell, failed="the process died, perhaps out of memory"),
         )
 
 
 def run_cell(problem: Problem, cell: Cell) -> Row:
-    """Return the row of a cell, run on one thread: times then mean the same for everyone."""
+    """Run a cell on one thread, so that times are comparable, and return its row."""
     if cell.contestant in BOOSTERS:
-        # Only libraries that are loaded can be limited, and an import is not part of a fit.
+        # Import first: threads can be limited only in loaded libraries, and an import is no fit.
         boosting.load(cell.contestant)
     with threadpool_limits(1), warnings.catch_warnings():
-        # Its error is measured, so that a rule need not warn of it.
+        # The error of the rule is measured, so its warning is not needed.
         warnings.filterwarnings("ignore", ".* infinite variance", UserWarning)
         try:
             if cell.stage == "rule":
@@ -249,11 +248,11 @@ def run_cell(problem: Problem, cell: Cell) -> Row:
             return _row(problem, cell, failed=text if len(text) <= 200 else f"{text[:200]} ...")
 
 
-NAME = ("stage", "contestant", "kernel", "rule", "D", "fold")  # what tells rows apart
+NAME = ("stage", "contestant", "kernel", "rule", "D", "fold")  # the columns that identify a row
 
 
 def name(cell: Cell) -> tuple[Any, ...]:
-    """Return what tells the row of a cell from all others."""
+    """Return the values that identify the row of a cell."""
     kernel = "" if cell.kernel is None else repr(cell.kernel)
     rule = cell.rule if cell.contestant == OURS else ""
     return cell.stage, cell.contestant, kernel, rule, cell.n_components, cell.fold
@@ -277,7 +276,7 @@ def _row(problem: Problem, cell: Cell, **found: Any) -> Row:
 
 
 def _rule_error(problem: Problem, cell: Cell) -> Row:
-    """Return the error of a rule; rows differ between folds and are the same for all rules."""
+    """Return the kernel error of a rule, on the same rows for all rules of a fold."""
     assert cell.kernel is not None
     fold = problem.fold(cell.fold)
     transform = _map(problem, cell).fit(fold.X_train).transform
@@ -286,7 +285,7 @@ def _rule_error(problem: Problem, cell: Cell) -> Row:
 
 
 def _contest(problem: Problem, cell: Cell) -> Row:
-    """Train and test a contestant on a fold."""
+    """Train and test a model on a fold."""
     fold = problem.fold(cell.fold)
     X, y = fold.X_train, fold.y_train
     if cell.stage == "kernel":
@@ -321,50 +320,50 @@ def _contest(problem: Problem, cell: Cell) -> Row:
 
 
 def _scores(problem: Problem, coding: Coding, predicted: Prediction, fold: Fold) -> Row:
-    """Return all metrics, and as the score the one by which contestants are ranked."""
+    """Return all metrics, and the one that ranks models as the score."""
     scores = coding.scores(predicted, fold.y_test)
     return {"score": scores[problem.metric.column], **scores}
 
 
 def _fit(
     problem: Problem, cell: Cell, X: Array, y: Array, coding: Coding
-) -> tuple[machines.Fit, Callable[[Array], Array]]:
-    """Return a fitted contestant, and its map from rows to features."""
-    transform: Callable[[Array], Array] = _as_they_are
+) -> tuple[fitting.Fit, Callable[[Array], Array]]:
+    """Return a fitted model, and its map from rows to features."""
+    transform: Callable[[Array], Array] = _identity
     seed = seed_of(problem.seed, cell.contestant, cell.fold)
     if cell.contestant == MODEL:
-        fit = machines.fit_default(X, y, coding.task, balanced=coding.balanced, seed=seed)
+        fit = fitting.fit_default(X, y, coding.task, balanced=coding.balanced, seed=seed)
     elif cell.contestant in BOOSTERS:
-        fit = machines.fit_booster(
+        fit = fitting.fit_booster(
             cell.contestant, X, y, coding.task, balanced=coding.balanced, seed=seed
         )
     elif cell.contestant == EXACT:
         assert cell.kernel is not None
-        fit = machines.fit_exact(cell.kernel, X, coding.Y, coding.weights)
+        fit = fitting.fit_exact(cell.kernel, X, coding.Y, coding.weights)
     elif cell.contestant == OURS:
         features = _map(problem, cell).fit(X)
         transform = features.transform
         labels = y if coding.task == "classification" else None
-        fit = machines.fit_quadrature(features, X, coding.Y, coding.weights, labels)
+        fit = fitting.fit_quadrature(features, X, coding.Y, coding.weights, labels)
     else:
         if cell.contestant != LINEAR:
             transform = _map(problem, cell).fit(X).transform
-        fit = machines.fit_linear(transform, X, coding.Y, coding.weights)
+        fit = fitting.fit_linear(transform, X, coding.Y, coding.weights)
     return fit, transform
 
 
-def _as_they_are(X: Array) -> Array:
+def _identity(X: Array) -> Array:
     return X
 
 
 def _map(problem: Problem, cell: Cell) -> Any:
-    """Return the unfitted map of a contestant."""
+    """Return the unfitted feature map of a model."""
     columns, seed = cell.n_components, seed_of(problem.seed, cell.contestant, cell.fold)
     kernel = cell.kernel
     assert kernel is not None
     if cell.contestant == OURS:
         return QuadratureFeatures(kernel, n_components=columns, rule=cell.rule, random_state=seed)
-    if cell.contestant == RBF_SAMPLER:  # whose kernel is Gaussian
+    if cell.contestant == RBF_SAMPLER:  # the kernel is Gaussian
         gamma = kernel.get_params()["gamma"]
         return RBFSampler(gamma=gamma, n_components=columns, random_state=seed)
     return nystroem(kernel, n_components=columns, random_state=seed)
@@ -373,17 +372,17 @@ def _map(problem: Problem, cell: Cell) -> Any:
 def relative_error(
     transform: Callable[[Array], Array], kernel: Kernel, X: Array, rng: np.random.Generator
 ) -> float:
-    """Return the relative error of the kernel matrix on a sample of rows, in the Frobenius norm.
+    """Return the relative Frobenius error of the kernel matrix on a sample of rows.
 
     Parameters
     ----------
     transform : callable
-        From rows to features.
+        Maps rows to features.
     kernel : Kernel
-        What the inner products of features approximate.
+        The kernel that the inner products of features approximate.
     X : ndarray of shape (n_rows, n_columns)
     rng : numpy.random.Generator
-        Of the sample.
+        Draws the sample.
 
     Examples
     --------
@@ -401,5 +400,5 @@ def relative_error(
 
 
 def seed_of(*parts: object) -> int:
-    """Return a seed that depends on all parts and on nothing else."""
+    """Return a seed that depends on all parts and nothing else."""
     return zlib.crc32("/".join(map(str, parts)).encode())

@@ -1,7 +1,7 @@
-"""Text files of tables: what separates their columns, and how they write numbers.
+"""Read tables from text files: detect the separator and the format of numbers.
 
-pandas reads them, once it knows how. Its own ``sep=None`` looks at the first line alone, and it
-does not detect decimal marks.
+pandas does the reading. Its own detection, ``sep=None``, uses the first line only, and it does not
+detect decimal marks.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from quadfeat.apps.reporting.errors import CommandError, one_line_of
 from quadfeat.apps.reporting.text import quoted
 
 SEPARATORS = (",", ";", "\t", "|")
-SAMPLED_LINES = 100  # which tell the separator
-UNKNOWN = "?"  # how many older files say that a value is missing
-MOST_NAMED = 5  # columns in a remark
-NEVER = "\x1f"  # a separator that no table has
+SAMPLED_LINES = 100  # for detecting the separator
+UNKNOWN = "?"  # marks missing values in many older files
+MOST_NAMED = 5  # columns listed in a remark
+NEVER = "\x1f"  # a separator that no table uses
 
 
 @dataclass
 class Delimited:
-    """A table in a text file, read as its own content suggests.
+    """A table from a text file.
 
     Attributes
     ----------
     path : Path
     frame : DataFrame
     options : dict
-        What ``pandas.read_csv`` has to know to read it.
+        Arguments of ``pandas.read_csv`` for this file.
     pointed : list of str
-        Columns with decimal points in a file with decimal commas, which are read as strings.
+        Columns with decimal points in a file with decimal commas. They are read as strings first.
     remarks : list of str
-        What was assumed.
+        Assumptions to show to the user.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class Delimited:
 
     @property
     def code(self) -> list[str]:
-        """Lines of Python that read the file into ``table``, run in its folder."""
+        """Lines of Python that read the file into ``table``; they run in its folder."""
         given = "".join(f", {key}={_as_code(value)}" for key, value in self.options.items())
         lines = [f"table = pd.read_csv({quoted(self.path.name)}{given})"]
         if self.pointed:
@@ -69,15 +69,15 @@ def _as_code(value: str | dict[str, type[str]]) -> str:
 
 
 def read_delimited(path: Path, separator: str | None, decimal: Mark | None) -> Delimited:
-    """Return the table in a text file.
+    """Read a table from a text file.
 
     Parameters
     ----------
     path : Path
     separator : str or None
-        What separates columns; ``None`` finds out.
+        Separator between columns; ``None`` detects it.
     decimal : {".", ","} or None
-        The decimal mark; ``None`` finds out.
+        Decimal mark; ``None`` detects it.
     """
     options: dict[str, Any] = {}
     if _starts_with_utf16_mark(path):
@@ -100,11 +100,11 @@ def _starts_with_utf16_mark(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     except OSError as error:
-        raise CommandError(f"{path} cannot be read: {one_line_of(error)}") from error
+        raise CommandError(f"cannot read {path}: {one_line_of(error)}") from error
 
 
 def _find_separator(path: Path, options: Mapping[str, Any]) -> str:
-    """Return the separator with which most lines have as many entries as the first."""
+    """Return the separator that splits most lines into as many values as the first line."""
     found = _csv(
         path,
         {
@@ -121,8 +121,8 @@ def _find_separator(path: Path, options: Mapping[str, Any]) -> str:
     lines = found[0].tolist()
     if any("\0" in line for line in lines):
         raise CommandError(
-            f"{path} has NUL characters, as text in UTF-16 without a mark does: save it as CSV in "
-            "UTF-8."
+            f"{path} contains NUL characters. It may be UTF-16 without a byte order mark: save it "
+            "as CSV in UTF-8."
         )
     rated = [(*_rate(lines, separator), separator) for separator in SEPARATORS]
     _, width, best = max(rated, key=lambda one: one[:2])
@@ -130,16 +130,16 @@ def _find_separator(path: Path, options: Mapping[str, Any]) -> str:
 
 
 def _rate(lines: Sequence[str], separator: str) -> tuple[float, int]:
-    """Return the share of lines that are as wide as the first, and that width."""
+    """Return the share of lines with as many values as the first line, and that number."""
     if separator not in lines[0]:
         return 0.0, 1
     try:
         widths = [len(row) for row in csv.reader(lines, delimiter=separator)]
-    except csv.Error:  # an entry of more than 100,000 characters
+    except csv.Error:  # a value of more than 100,000 characters
         return 0.0, 1
     if len(lines) == SAMPLED_LINES and len(widths) > 2:
-        del widths[-1]  # it may go on
-    # Where lines have one entry more than the names, it numbers them.
+        del widths[-1]  # a quoted value may continue on the next line
+    # Lines with one value more than the header have an index column.
     equal = [width - widths[0] in (0, 1) for width in widths[1:]] or [True]
     return (sum(equal) / len(equal), widths[0]) if widths[0] > 1 else (0.0, 1)
 
@@ -147,18 +147,18 @@ def _rate(lines: Sequence[str], separator: str) -> tuple[float, int]:
 def _csv(path: Path, options: Mapping[str, Any]) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
-            # Columns of several types are made into words later.
+            # Columns of mixed types become categories later.
             warnings.simplefilter("ignore", pd.errors.DtypeWarning)
             frame = pd.read_csv(path, **options)
     except pd.errors.EmptyDataError:
-        raise CommandError(f"{path} is empty: give a table with a line of names.") from None
+        raise CommandError(f"{path} is empty. Its first line must hold the column names.") from None
     except UnicodeError as error:
         reason = getattr(error, "reason", error)
         raise CommandError(
-            f"{path} is not text in UTF-8 ({reason}): save it as CSV in UTF-8."
+            f"{path} is not UTF-8 text ({reason}). Save it as CSV in UTF-8."
         ) from error
     except (OSError, EOFError, ValueError, ImportError, zipfile.BadZipFile) as error:
-        raise CommandError(f"{path} cannot be read: {one_line_of(error)}") from error
+        raise CommandError(f"cannot read {path}: {one_line_of(error)}") from error
     return frame
 
 
@@ -167,7 +167,7 @@ def _text_columns(frame: pd.DataFrame) -> list[str]:
 
 
 def _writings(frame: pd.DataFrame) -> dict[str, Writing]:
-    """Return how columns of text write numbers, those that do."""
+    """Return how text columns write numbers, for those that hold numbers."""
     found = {}
     for name in _text_columns(frame):
         how = writing(_entries(frame[name]))
@@ -177,7 +177,7 @@ def _writings(frame: pd.DataFrame) -> dict[str, Writing]:
 
 
 def _entries(column: pd.Series) -> Iterator[str]:
-    """Yield the entries that are not missing; one that is no string is an empty one."""
+    """Yield the values that are not missing, with an empty string for each non-string."""
     for value in column:
         if isinstance(value, str):
             yield value
@@ -186,7 +186,7 @@ def _entries(column: pd.Series) -> Iterator[str]:
 
 
 def _read_numbers(table: Delimited, separator: str, decimal: Mark | None) -> None:
-    """Read columns again whose numbers pandas took for text, or took for other numbers."""
+    """Read columns again if pandas read their numbers as text or misread them."""
     texts = _writings(table.frame)
     if not texts and decimal != ",":
         return
@@ -195,13 +195,13 @@ def _read_numbers(table: Delimited, separator: str, decimal: Mark | None) -> Non
     pointed = _writings(_csv(table.path, as_text)[floats]) if floats else {}
     everything = {**texts, **pointed}
     mark = decimal or decimal_mark(everything, separator)
-    # Points in a number that pandas has read are decimal points, unless the file has commas.
+    # Points in numbers that pandas could read are decimal points, unless the file uses commas.
     grouped: list[str] = []
     kept: list[str] = []
     for name, how in pointed.items():
         if mark == ",":
-            sets_thousands_apart = how.ambiguous and how.hint != "."
-            (grouped if sets_thousands_apart else kept).append(name)
+            separates_thousands = how.ambiguous and how.hint != "."
+            (grouped if separates_thousands else kept).append(name)
     chosen = [name for name, how in texts.items() if mark in how.decimals]
     if chosen or grouped:
         before = set(_text_columns(table.frame))
@@ -215,17 +215,17 @@ def _read_numbers(table: Delimited, separator: str, decimal: Mark | None) -> Non
     if left:
         example = next(iter(left.values())).example
         table.remarks.append(
-            f"{_listed(list(left))} {_verb(left, 'is', 'are')} read as words: numbers such as "
-            f"{example!r} do not fit a decimal {_spoken(mark)}, which the file has elsewhere "
-            f"(--decimal {other(mark)} for the other one)."
+            f"{_listed(list(left))} {_verb(left, 'is', 'are')} read as categories: {example!r} is "
+            f"no number with a decimal {_spoken(mark)}, which the rest of the file uses. Use "
+            f"--decimal {other(mark)} to read decimal {_spoken(other(mark))}s."
         )
 
 
-def _read_again(table: Delimited, words: set[str], pointed: list[str]) -> None:
-    """Read the file with the options for numbers; what was words stays words."""
+def _read_again(table: Delimited, texts: set[str], pointed: list[str]) -> None:
+    """Read the file with the options for numbers; text columns stay text."""
     kept: dict[str, type[str]] = dict.fromkeys(pointed, str)
     frame = _csv(table.path, {**table.options, **({"dtype": kept} if kept else {})})
-    taken = [name for name in frame if name in words and types.is_numeric_dtype(frame[name])]
+    taken = [name for name in frame if name in texts and types.is_numeric_dtype(frame[name])]
     if taken:
         kept |= dict.fromkeys(taken, str)
         frame = _csv(table.path, {**table.options, "dtype": kept})
@@ -233,26 +233,27 @@ def _read_again(table: Delimited, words: set[str], pointed: list[str]) -> None:
         table.options["dtype"] = kept
     if pointed:
         frame[pointed] = frame[pointed].astype(float)
-        table.remarks.append(f"{_listed(pointed)} {_verb(pointed, 'has', 'have')} decimal points.")
+        table.remarks.append(f"{_listed(pointed)} {_verb(pointed, 'uses', 'use')} decimal points.")
     table.frame, table.pointed = frame, pointed
 
 
 def _explain(table: Delimited, mark: Mark, read: Mapping[str, Writing]) -> None:
-    """Add remarks on how numbers were read and how to have them read otherwise."""
-    way_out = f"--decimal {other(mark)} for decimal {_spoken(other(mark))}s"
+    """Add remarks on how numbers were read and how to change that."""
+    way_out = f"Use --decimal {other(mark)} to read decimal {_spoken(other(mark))}s."
     for sign in (",", "."):
         names = [name for name, how in read.items() if sign in how.marks]
         if names:
-            role = "decimal marks" if sign == mark else "separators of thousands"
+            role = "decimal marks" if sign == mark else "thousands separators"
             table.remarks.append(
-                f"{_listed(names)}: {_spoken(sign)}s are read as {role} ({way_out})."
+                f"{_listed(names)}: {_spoken(sign)}s are read as {role}. {way_out}"
             )
     unsure = [name for name, how in read.items() if how.ambiguous]
     if unsure:
         example = read[unsure[0]].example
         value = example.replace(other(mark), "").replace(mark, ".")
         table.remarks.append(
-            f"{_listed(unsure)} could be read either way: {example!r} is taken for {value}."
+            f"{_listed(unsure)} {_verb(unsure, 'is', 'are')} ambiguous: {example!r} is read as "
+            f"{value}."
         )
 
 

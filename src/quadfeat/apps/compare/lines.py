@@ -1,4 +1,4 @@
-"""Lines of Python for scripts: calls, lists and imports that fit the width of a page."""
+"""Format Python code for scripts: calls, lists and imports that fit the line width."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WIDTH = 88
 
 
 def name_list(variable: str, names: Sequence[str]) -> list[str]:
-    """Return an assignment of names, over several lines if they are many."""
+    """Return an assignment of a list of names, wrapped if it is long."""
     line = f"{variable} = [{', '.join(map(quoted, names))}]"
     if len(line) <= WIDTH:
         return [line]
@@ -22,31 +22,31 @@ def name_list(variable: str, names: Sequence[str]) -> list[str]:
     return [f"{variable} = [", *(f"    {part.rstrip()}" for part in filled if part), "]"]
 
 
-def call(function: str, arguments: Sequence[str], end: str = ")") -> list[str]:
-    """Return a call, over several lines if it is long.
+def call(function: str, arguments: Sequence[str], width: int = WIDTH) -> list[str]:
+    """Return a call, wrapped if it is long.
 
     Examples
     --------
     >>> call("model = Ridge", ["alpha=1.0"])
     ['model = Ridge(alpha=1.0)']
     """
-    line = f"{function}({', '.join(arguments)}{end}"
-    if len(line) <= WIDTH:
+    line = f"{function}({', '.join(arguments)})"
+    if len(line) <= width:
         return [line]
     joined = f"    {', '.join(arguments)}"
-    if len(joined) <= WIDTH:
-        return [f"{function}(", joined, end]
-    return [f"{function}(", *(f"    {argument}," for argument in arguments), end]
+    if len(joined) <= width:
+        return [f"{function}(", joined, ")"]
+    return [f"{function}(", *(f"    {argument}," for argument in arguments), ")"]
 
 
 def indented(lines: Iterable[str], levels: int = 1) -> list[str]:
-    """Return lines with an indent, empty ones without."""
+    """Return indented lines; empty lines stay empty."""
     return [f"{'    ' * levels}{line}" if line else "" for line in lines]
 
 
-def script(imports: Iterable[str], lines: Iterable[str]) -> str:
-    """Return a script: plain imports first, those from quadfeat last."""
+def script(imports: Iterable[str], lines: Iterable[str], comment: str) -> str:
+    """Return a script: a comment, sorted imports with quadfeat last, and lines of code."""
     plain = sorted(line for line in imports if line.startswith("import"))
     others = [line for line in imports if line.startswith("from")]
     others.sort(key=lambda line: ("quadfeat" in line, line))
-    return "\n".join([*plain, *others, "", *lines]) + "\n"
+    return "\n".join([comment, *plain, *others, "", *lines]) + "\n"

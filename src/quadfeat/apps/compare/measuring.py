@@ -1,10 +1,10 @@
-"""Measure the CPU time and the peak memory of a piece of work.
+"""Measure CPU time and peak memory.
 
-CPU seconds are those of all threads of this process and of its finished child processes. Unlike
-wall-clock time, they do not grow when other programs use the processors.
+CPU seconds include all threads of this process and its finished child processes. Unlike wall-clock
+time, they do not grow when other programs use the processors.
 
-Peak memory is the growth of the resident memory above its level at the start. Only Linux can reset
-the peak of a process, so it is NaN elsewhere.
+Peak memory is the growth of resident memory above its level at the start. Only Linux can reset the
+peak of a process, so it is NaN on other systems.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
-RESET_PEAK = "5"  # of the kernel's documentation of clear_refs
+RESET_PEAK = "5"  # resets VmHWM; see clear_refs in the documentation of Linux
 
 
 def cpu_seconds() -> float:
-    """Return the CPU seconds of this process so far, its threads and children included.
+    """Return the CPU seconds of this process so far, including threads and children.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def cpu_seconds() -> float:
 
 
 class PeakMemory:
-    """The peak memory of what follows, in megabytes above the present level.
+    """Measure peak memory from now on, in megabytes above the current level.
 
     Examples
     --------
@@ -56,11 +56,11 @@ class PeakMemory:
             _return_free_memory()
             CLEAR.write_text(RESET_PEAK, encoding="ascii")
             self._start = _kilobytes("VmRSS")
-        except OSError:  # a container may forbid it; the report says that memory was not measured
+        except OSError:  # containers may forbid it; the report then says so
             self._start = float("nan")
 
     def megabytes(self) -> float:
-        """Return the peak so far; NaN if this system cannot measure it."""
+        """Return the peak so far, or NaN if this system cannot measure it."""
         if self._start != self._start:
             return self._start
         return max(_kilobytes("VmHWM") - self._start, 0.0) / 1024
@@ -72,7 +72,7 @@ def _kilobytes(name: str) -> float:
 
 
 def _return_free_memory() -> None:
-    """Return memory that earlier work has freed, which would hide new allocations."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc; musl has none
+    """Return freed memory to the system; new allocations could reuse it unnoticed."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, musl does not
     if trim is not None:
         trim(0)

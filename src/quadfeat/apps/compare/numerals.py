@@ -1,8 +1,8 @@
-"""Numbers as people write them: with decimal points or commas, and with thousands set apart.
+"""Detect decimal points, decimal commas and thousands separators.
 
 ``"1,5"`` and ``"1.234,5"`` have decimal commas, ``"1,234.5"`` and ``"1,234,567"`` have decimal
-points. ``"1,234"`` may be either: other values of the column tell, then other columns of the file,
-then what separates its columns.
+points. ``"1,234"`` is ambiguous. Other values of the column decide, then other columns of the file,
+then the separator between columns.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Literal
 Mark = Literal[".", ","]
 
 PLAIN = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
-ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}", re.ASCII)  # of a computer
+ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}", re.ASCII)  # an IP address
 
 
 def other(mark: Mark) -> Mark:
-    """Return the mark that sets thousands apart where ``mark`` is the decimal mark."""
+    """Return the thousands separator that goes with a decimal mark."""
     return "," if mark == "." else "."
 
 
 @lru_cache(maxsize=2)
 def _grammar(decimal: Mark) -> re.Pattern[str]:
-    """Return what a number looks like; an identifier may start with zeros, a number does not."""
+    """Return the pattern of a number. Leading zeros mean an identifier, not a number."""
     point, comma = re.escape(decimal), re.escape(other(decimal))
     whole = rf"(?:[1-9]\d{{0,2}}(?:{comma}\d{{3}})+|0|[1-9]\d*)"
     return re.compile(
@@ -41,14 +41,14 @@ class Writing:
     Attributes
     ----------
     decimals : frozenset of str
-        The decimal marks with which all values are numbers.
+        The decimal marks that make all values numbers.
     marks : frozenset of str
-        The marks that occur.
+        The marks that occur in the values.
     hint : str or None
-        The decimal mark that is more likely, if there are two, by values without any mark. Where
-        all of these are below 1000, marks set thousands apart; otherwise they would be there too.
+        The more likely decimal mark if both are possible. It comes from the values without a mark:
+        if one of them is 1000 or more, the mark does not separate thousands.
     example : str
-        A value with a mark.
+        A value that contains a mark.
     """
 
     decimals: frozenset[Mark]
@@ -58,16 +58,16 @@ class Writing:
 
     @property
     def ambiguous(self) -> bool:
-        """Whether values are numbers with either decimal mark, but not the same ones."""
+        """Whether both decimal marks are possible and give different numbers."""
         return len(self.decimals) == 2 and bool(self.marks)
 
     def is_only(self, decimal: Mark) -> bool:
-        """Return whether no other decimal mark makes all values numbers."""
+        """Return whether this is the only possible decimal mark."""
         return self.decimals == {decimal}
 
 
 def writing(values: Iterable[str]) -> Writing | None:
-    """Return how values are written, or None if they are not all numbers.
+    """Return how values are written, or None if some are not numbers.
 
     Examples
     --------
@@ -104,9 +104,8 @@ def writing(values: Iterable[str]) -> Writing | None:
 def decimal_mark(columns: Mapping[str, Writing], separator: str) -> Mark:
     """Return the decimal mark of a file.
 
-    Columns that are numbers with one mark only are evidence. Where they contradict each other,
-    or there are none, the separator of the columns decides: a file with decimal commas hardly
-    ever has commas between columns.
+    Columns with only one possible mark decide. If there are none, or if they disagree, the
+    separator between columns decides: files with decimal commas rarely separate columns by commas.
     """
     usual: Mark = "." if separator == "," else ","
     for evidence in (

@@ -1,4 +1,4 @@
-"""scikit-learn's ``Nystroem`` with the kernels of this package."""
+"""Use scikit-learn's ``Nystroem`` with the kernels of quadfeat."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from quadfeat.kernels import Gaussian, Kernel
 
 
 class BlockKernel(gaussian_process.Kernel):
-    """A kernel in the form in which ``Nystroem`` evaluates it for all pairs of rows at once.
+    """Adapter that lets ``Nystroem`` evaluate a kernel for all pairs of rows at once.
 
-    ``Nystroem`` calls a plain function once for every pair, which takes hours instead of seconds.
+    ``Nystroem`` calls a plain function once per pair, which takes hours instead of seconds.
 
     Examples
     --------
@@ -36,20 +36,20 @@ class BlockKernel(gaussian_process.Kernel):
         return self.kernel(X, Y)
 
     def diag(self, X: Array) -> Float64Array:
-        """Return the diagonal of the kernel matrix of rows with themselves."""
+        """Return the diagonal of the kernel matrix."""
         return self.kernel.pairs(X, X)
 
     def is_stationary(self) -> bool:
-        """Return False: no caller here gains from knowing better."""
+        """Return False, which is always safe: ``Nystroem`` does not use it."""
         return False
 
 
 @singledispatch
 def nystroem(kernel: Kernel, **settings: Any) -> Nystroem:
-    """Return ``Nystroem`` for a kernel with numbers for its scale."""
+    """Return ``Nystroem`` for a kernel whose scale is a number."""
     return Nystroem(BlockKernel(kernel), **settings)
 
 
 @nystroem.register
 def _(kernel: Gaussian, **settings: Any) -> Nystroem:
-    return Nystroem(gamma=kernel.gamma, **settings)  # its own Gaussian is faster
+    return Nystroem(gamma=kernel.gamma, **settings)  # scikit-learn's own Gaussian kernel is faster

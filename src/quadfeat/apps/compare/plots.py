@@ -1,103 +1,194 @@
-"""The figure of a comparison: scores against the number of features and against time."""
+"""The figures of a comparison, each in a wide layout and in a narrow one for phones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from quadfeat.apps.compare.boosting import HIST, LIGHTGBM
-from quadfeat.apps.compare.contest import (
-    EXACT,
-    LINEAR,
-    MAPS,
-    MODEL,
-    NYSTROEM,
-    OURS,
-    RBF_SAMPLER,
-)
-from quadfeat.apps.reporting.drawing import INK, Theme, finish, log_axis, theme
+from quadfeat.apps.compare.contestants import CONTESTANTS, GUESS, MAPS, OURS, title
+from quadfeat.apps.compare.scoring import Metric
+from quadfeat.apps.reporting.colors import Theme
+from quadfeat.apps.reporting.drawing import Draw, Screen, finish, log_axis, theme
 
-# Okabe and Ito's colours, as in the study; markers differ too.
-STYLES = {
-    OURS: {"color": "#D55E00", "marker": "o"},
-    RBF_SAMPLER: {"color": "#56B4E9", "marker": "s"},
-    NYSTROEM: {"color": "#009E73", "marker": "^"},
-}
-# Contestants without a number of features; None is the color of the text.
-LEVELS: dict[str, tuple[str | None, Any, str]] = {
-    LINEAR: (None, "--", "D"),
-    EXACT: (None, ":", "*"),
-    MODEL: ("#D55E00", "-.", "P"),
-    HIST: ("#CC79A7", (0, (5, 1)), "v"),
-    LIGHTGBM: ("#E69F00", (0, (3, 1, 1, 1)), "X"),
-}
+INCHES = {"wide": 10.0, "narrow": 4.3}
+FONT = {"wide": 11.0, "narrow": 10.5}
+ROW = {"wide": 0.42, "narrow": 0.6}  # inches per model
+ZOOM = 4.0  # show scores down to this many times the distance from the best to the median
 
 
-def scores(metric: str, table: pd.DataFrame, name: Theme) -> Figure:
-    """Draw what each contestant scores, one standard error up and down."""
-    table = table[table["score"].notna()]
-    with theme(name):
-        figure = Figure(figsize=(9.9, 4.4))
-        by_size, by_time = figure.subplots(1, 2, sharey=True)
-        for contestant in LEVELS:
-            part = table[table["contestant"] == contestant]
-            if len(part):
-                _draw_line(by_size, by_time, part.iloc[0], INK[name])
-        for contestant in MAPS:
-            line = table[table["contestant"] == contestant]
-            style: dict[str, Any] = {
-                "yerr": line["score_error"],
-                "label": contestant,
-                "markersize": 5,
-                "linewidth": 2 if contestant == OURS else 1.3,
-                "elinewidth": 0.7,
-                **STYLES[contestant],
-            }
-            by_size.errorbar(line["D"], line["score"], **style)
-            by_time.errorbar(_seconds(line), line["score"], **style)
-        by_size.set_ylim(*_range(table))
-        by_size.set_xscale("log", base=2)
+def screens(draw: Callable[..., Figure]) -> tuple[Draw, Draw]:
+    """Return a function that draws for wide screens and one that draws for phones."""
+    return partial(draw, screen="wide"), partial(draw, screen="narrow")
+
+
+def ranking(
+    metric: Metric, form: str, table: pd.DataFrame, name: Theme, *, screen: Screen
+) -> Figure:
+    """Draw the score of each model with its interval, the best at the top.
+
+    Parameters
+    ----------
+    metric : Metric
+        The score.
+    form : str
+        Format of scores.
+    table : DataFrame
+        One row per model, best first, with the columns ``contestant``, ``D``, ``score``, ``low``,
+        ``high`` and ``chosen``.
+    name : {"light", "dark"}
+    screen : {"wide", "narrow"}
+    """
+    rows = list(table.itertuples(index=False))
+    with theme(name, FONT[screen]):
+        height = ROW[screen] * len(rows) + 0.9
+        figure = Figure(figsize=(INCHES[screen], height))
+        ax = figure.subplots()
+        limits = score_range(metric, table)
+        ax.set_xlim(*limits)
+        ax.set_ylim(-0.7, len(rows) - 0.3)
+        for k, row in enumerate(reversed(rows)):
+            _draw_score(ax, row, k, form, limits, name, screen)
+        if screen == "wide":
+            labels = [title((row.contestant, row.D)) for row in reversed(rows)]
+            ax.set_yticks(range(len(rows)), labels)
+            for label, row in zip(ax.get_yticklabels(), reversed(rows), strict=True):
+                label.set_fontweight("bold" if row.chosen else "normal")
+        else:
+            ax.set_yticks([])
+        ax.tick_params(axis="y", length=0)
+        ax.xaxis.set_major_locator(MaxNLocator(7 if screen == "wide" else 4))
+        ax.grid(axis="y", visible=False)
+        ax.spines["left"].set_visible(False)
+        ax.set_xlabel(f"{metric.label} on test rows ({metric.direction})")
+        figure.tight_layout(rect=(0, 0, 0.93 if screen == "wide" else 0.85, 1))
+    return figure
+
+
+def score_range(metric: Metric, table: pd.DataFrame) -> tuple[float, float]:
+    """Return the range of scores to show: good models with their intervals, and some others."""
+    oriented = metric.sign * table["score"]
+    best, spread = oriented.max(), oriented.max() - oriented.min()
+    distance = best - oriented.median()
+    worst = max(oriented.min(), best - ZOOM * distance) if distance > 0 else oriented.min()
+    # Intervals over few folds can be so wide that they would hide all differences.
+    reach = min(((table["high"] - table["low"]) / 2).median(), spread)
+    margin = max(1.1 * reach, 0.12 * (best - worst)) or 0.02 * abs(best) or 0.02
+    ends = metric.sign * (worst - margin), metric.sign * (best + margin)
+    return min(ends), max(ends)
+
+
+def _draw_score(
+    ax: Any,
+    row: Any,
+    k: int,
+    form: str,
+    limits: tuple[float, float],
+    name: Theme,
+    screen: Screen,
+) -> None:
+    """Draw a model: marker, interval and number. A score outside the range is an arrow."""
+    contestant = CONTESTANTS[row.contestant]
+    color = contestant.color.on(name)
+    weight = "bold" if row.chosen else "normal"
+    if row.chosen:
+        ax.axhspan(k - 0.5, k + 0.5, color=color, alpha=0.12, linewidth=0)
+    shift = 0.0 if screen == "wide" else -0.17  # the name is above the marker
+    inside = limits[0] <= row.score <= limits[1]
+    if inside:
+        ax.hlines(k + shift, row.low, row.high, color=color, linewidth=3 if row.chosen else 2)
+        size = 10 if row.chosen else 7
+        ax.plot(row.score, k + shift, marker="o", color=color, markersize=size)
+    else:
+        left = row.score < limits[0]
+        near = 0.015 if left else 0.985
+        x = limits[0] + near * (limits[1] - limits[0])
+        ax.plot(x, k + shift, marker="<" if left else ">", color=color, markersize=8)
+    ax.annotate(
+        format(row.score, form),
+        (1.02, k + shift),
+        xycoords=("axes fraction", "data"),
+        va="center",
+        fontweight=weight,
+        annotation_clip=False,
+    )
+    if screen == "narrow":
+        ax.annotate(
+            title((row.contestant, row.D)),
+            (0.0, k + 0.2),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontweight=weight,
+        )
+
+
+def cost(metric: Metric, table: pd.DataFrame, name: Theme, *, screen: Screen) -> Figure:
+    """Draw scores against the number of features and against CPU time.
+
+    Parameters
+    ----------
+    metric : Metric
+        The score.
+    table : DataFrame
+        Means over folds, one row per model and number of features.
+    name : {"light", "dark"}
+    screen : {"wide", "narrow"}
+    """
+    table = table[table["score"].notna() & (table["contestant"] != GUESS)]
+    wide = screen == "wide"
+    with theme(name, FONT[screen]):
+        figure = Figure(figsize=(INCHES[screen], 4.6 if wide else 7.4))
+        by_time, by_size = figure.subplots(1 if wide else 2, 2 if wide else 1, sharey=wide)
+        for contestant, part in table.groupby("contestant", sort=False):
+            _draw_cost(by_time, by_size, str(contestant), part.sort_values("D"), name)
+        ends = _range(metric, table)
         sizes = sorted(set(table[table["contestant"].isin(MAPS)]["D"]))
+        by_size.set_xscale("log", base=2)
         by_size.set_xticks(sizes, [str(size) for size in sizes])
-        by_size.set_xlabel("features D")
-        by_size.set_ylabel(f"{metric} on test rows")
+        by_size.minorticks_off()
+        by_size.set_xlabel("number of features D")
         by_time.set_xscale("log")
         log_axis(by_time.xaxis, subs=(1,))
         by_time.set_xlabel("CPU seconds to train and predict")
-        return finish(figure)
+        for ax in (by_time, by_size):
+            ax.set_ylim(*ends)
+        for ax in (by_time,) if wide else (by_time, by_size):
+            ax.set_ylabel(f"{metric.label} on test rows")
+        return finish(figure, 4 if wide else 2)
 
 
-def _seconds(part: Any) -> Any:
-    return part["fit_cpu_seconds"] + part["predict_cpu_seconds"]
+def _draw_cost(
+    by_time: Any, by_size: Any, contestant: str, part: pd.DataFrame, name: Theme
+) -> None:
+    """Draw a model: a line if it has a number of features, or else a point and a level."""
+    shown = CONTESTANTS[contestant]
+    color = shown.color.on(name)
+    seconds = part["fit_cpu_seconds"] + part["predict_cpu_seconds"]
+    style: dict[str, Any] = {"color": color, "marker": shown.marker, "markersize": 6}
+    if contestant in MAPS:
+        style |= {"linewidth": 2.2 if contestant == OURS else 1.3, "elinewidth": 0.7}
+        error = part["score_error"]
+        by_time.errorbar(seconds, part["score"], error, label=shown.title, **style)
+        by_size.errorbar(part["D"], part["score"], error, **style)
+    else:
+        style["markersize"] = 9
+        by_time.plot(seconds, part["score"], linestyle="none", label=shown.title, **style)
+        by_size.axhline(part["score"].iloc[0], color=color, linewidth=1.2, linestyle="--")
 
 
-def _range(table: pd.DataFrame) -> tuple[float, float]:
-    """Return the scores to show: all of the maps, and of others what is not far below."""
+def _range(metric: Metric, table: pd.DataFrame) -> tuple[float, float]:
+    """Return the range of scores of all models, without those that are far off."""
     maps = table[table["contestant"].isin(MAPS)]
     low = (maps["score"] - maps["score_error"]).min()
     high = (maps["score"] + maps["score_error"]).max()
-    reach = max(3.0 * (high - low), 0.02)
-    others = table[table["contestant"].isin(LEVELS)]["score"]
-    shown = [score for score in others if low - reach <= score <= high + reach]
-    low, high = min([low, *shown]), max([high, *shown])
+    best = metric.sign * (metric.sign * table["score"]).max()
+    low, high = min(low, best), max(high, best)
+    reach = max(high - low, 0.02 * abs(high))
+    others = [score for score in table["score"] if low - reach <= score <= high + reach]
+    low, high = min([low, *others]), max([high, *others])
     margin = 0.06 * (high - low) or 0.01
     return low - margin, high + margin
-
-
-def _draw_line(by_size: Any, by_time: Any, row: pd.Series, ink: str) -> None:
-    """Draw a contestant without a number of features: a level, and a point in time."""
-    color, dashes, marker = LEVELS[row["contestant"]]
-    ink = color or ink
-    label = f"{row['contestant']} ({row['score']:.3g})"
-    by_size.axhline(row["score"], color=ink, linestyle=dashes, linewidth=1.1, label=label)
-    by_time.axhline(row["score"], color=ink, linestyle=dashes, linewidth=0.6)
-    by_time.plot(
-        _seconds(row),
-        row["score"],
-        color=ink,
-        marker=marker,
-        markersize=7,
-        linestyle="none",
-    )

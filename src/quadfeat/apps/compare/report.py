@@ -1,6 +1,6 @@
-"""The page of a comparison, and the files beside it.
+"""The page of a comparison, and the files next to it.
 
-This module gathers the facts; ``templates/report.html`` words them.
+This module gathers figures and tables; ``templates/report.html`` arranges them.
 """
 
 from __future__ import annotations
@@ -8,24 +8,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from quadfeat.apps.compare import findings, plots
+from quadfeat.apps.compare import conclusions, frames, plots
 from quadfeat.apps.compare.boosting import boosters
-from quadfeat.apps.compare.contest import CHOICE_COMPONENTS, CHOICE_ROWS, ERROR_ROWS, MAPS, MODEL
+from quadfeat.apps.compare.contest import CHOICE_COMPONENTS, CHOICE_ROWS, ERROR_ROWS
+from quadfeat.apps.compare.contestants import CONTESTANTS, MODEL, class_name, in_sentence, title
 from quadfeat.apps.compare.findings import Findings
-from quadfeat.apps.compare.machines import PENALTIES
+from quadfeat.apps.compare.fitting import PENALTIES
 from quadfeat.apps.compare.snippet import LARGE, can_stream
 from quadfeat.apps.reporting import page
 from quadfeat.apps.reporting.drawing import Picture
 from quadfeat.apps.reporting.text import encoded, printable
 
-FIGURES = ("png", "svg", "pdf")
+FIGURES = ("scores", "cost")
+KINDS = ("png", "svg", "pdf")
 FILES = (
     "scores.csv",
-    *(f"scores.{kind}" for kind in FIGURES),
+    *(f"{name}.{kind}" for name in FIGURES for kind in KINDS),
     "model.py",
     "run.json",
     "report.html",
@@ -33,31 +36,82 @@ FILES = (
 
 
 def files(found: Findings, about: dict[str, Any]) -> dict[str, Callable[[], bytes]]:
-    """Return how to make each file but the scores, those that are most needed first."""
-    drawn = picture(found)
+    """Return functions that make all files but the scores, the most important first."""
+    drawn = pictures(found)
     return {
-        "model.py": lambda: encoded(found.snippet(found.verdict.key)),
-        "run.json": lambda: encoded(json.dumps({**about, "result": found.summary()}, indent=2)),
+        "model.py": lambda: encoded(found.script(found.verdict.key)),
+        "run.json": lambda: encoded(
+            json.dumps({**about, "result": conclusions.summary(found)}, indent=2)
+        ),
         "report.html": lambda: encoded(build(found, drawn, about)),
-        **{f"scores.{kind}": partial(drawn.render, "light", kind) for kind in FIGURES},
+        **{
+            f"{picture.name}.{kind}": partial(picture.render, "light", kind)
+            for picture in drawn
+            for kind in KINDS
+        },
     }
 
 
-def picture(found: Findings) -> Picture:
-    """Return the figure."""
+def result(found: Findings, about: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Return the result for ``--json``: that of ``run.json``, and the paths of all files."""
+    paths = {name: str(out / name) for name in FILES}
+    return {**about, "result": conclusions.summary(found), "files": paths}
+
+
+def pictures(found: Findings) -> list[Picture]:
+    """Return the figures, the most important first."""
+    return [_ranking(found), _cost(found)]
+
+
+def _ranking(found: Findings) -> Picture:
+    rows = [
+        {
+            "contestant": key[0],
+            "D": key[1],
+            "score": found.entry(key)["score"],
+            "low": found.interval(key)[0],
+            "high": found.interval(key)[1],
+            "chosen": key == found.verdict.key,
+        }
+        for key in found.entries
+    ]
+    draw, narrow = plots.screens(partial(plots.ranking, found.metric, found.form))
+    read = [f"{title(key)}: {found.scored(key)}, {found.bounds(key)}" for key in found.entries]
+    table = pd.DataFrame(rows)
+    low, high = plots.score_range(found.metric, table)
+    inside = table["score"].between(low, high).all()
+    arrows = "" if inside else " An arrow marks a score outside the range of the axis."
     return Picture(
         "scores",
-        "Scores by features and by time",
-        f"Mean {found.score_name} ({found.metric.direction}) on test rows over "
-        f"{found.problem.folds} folds, one standard error up and down, against the number of "
-        "features and against the CPU seconds to train and predict. Contestants without a number "
-        "of features are levels. A level that lies far off is not shown.",
-        partial(plots.scores, found.score_name),
-        found.table,
+        "Scores",
+        f"Mean {found.score_name} on test rows over {found.problem.folds} folds, with 95% "
+        f"intervals; {found.metric.direction}.{arrows}",
+        draw,
+        table,
+        narrow=narrow,
+        alt=f"Dot plot of {found.score_name} with 95% intervals, {found.metric.direction}. "
+        f"{'; '.join(read)}.",
     )
 
 
-def build(found: Findings, drawn: Picture, about: dict[str, Any]) -> str:
+def _cost(found: Findings) -> Picture:
+    draw, narrow = plots.screens(partial(plots.cost, found.metric))
+    return Picture(
+        "cost",
+        "Score against cost",
+        f"Mean {found.score_name} ({found.metric.direction}) on test rows, with one standard "
+        "error. Models without a number of features are dashed lines. Scores far below the others "
+        "are not shown.",
+        draw,
+        found.table,
+        narrow=narrow,
+        alt=f"Line plots of {found.score_name} against CPU time and against the number of "
+        "features. The table of all results has the same numbers.",
+        source="scores",
+    )
+
+
+def build(found: Findings, drawn: list[Picture], about: dict[str, Any]) -> str:
     """Return the page."""
     source, problem = found.source, found.problem
     n_rows, n_columns = source.rows.shape
@@ -72,16 +126,22 @@ def build(found: Findings, drawn: Picture, about: dict[str, Any]) -> str:
         task=source.task,
         target=printable(source.target),
         metric=found.metric,
-        cautions=findings.cautions(found),
-        recommendation=findings.recommendation(found),
-        comparisons=findings.comparisons(found),
-        code=found.snippet(chosen),
-        other_code=found.snippet(other) if other != chosen else None,
-        other_name=found.named(other),
+        headline=conclusions.headline(found),
+        points=conclusions.points(found),
+        cautions=conclusions.cautions(found),
+        comparisons=conclusions.comparisons(found),
+        next_steps=conclusions.next_steps(found),
+        hopeless=found.verdict.hopeless,
+        mark=frames.MARK,
+        code=found.script(chosen),
+        other_code=found.script(other) if other != chosen else None,
+        other_name=in_sentence(other),
         streams=chosen[0] == MODEL and can_stream(source),
         large=LARGE,
         our_components=ours[1],
-        picture=drawn,
+        hero=drawn[0],
+        cost=drawn[1],
+        models=_models(found),
         error_rows=ERROR_ROWS,
         fewest_train_rows=int(train_rows.min()),
         most_train_rows=int(train_rows.max()),
@@ -89,33 +149,41 @@ def build(found: Findings, drawn: Picture, about: dict[str, Any]) -> str:
         choice_rows=CHOICE_ROWS,
         kernel=repr(found.kernel),
         rule=found.rule,
-        rule_in_full=found.rule_in_full,
+        fitted_rule=found.fitted_rule,
         remarks=source.remarks,
         tables=_tables(found),
         n_folds=problem.folds,
         stratified=found.metric.task == "classification",
-        boosters=" and ".join(boosters()),
+        boosters=" and ".join(class_name(name, found.metric.task) for name in boosters()),
+        model_class=class_name(MODEL, found.metric.task),
         memory_measured=found.memory_measured,
         penalties=", ".join(f"{alpha:g}" for alpha in PENALTIES),
-        maps=", ".join(MAPS),
         about=about,
     )
 
 
-def _tables(found: Findings) -> dict[str, page.Table]:
-    columns = found.source.columns
-    treatment = pd.DataFrame(
+def _models(found: Findings) -> list[dict[str, Any]]:
+    """Describe every model that took part."""
+    present = set(found.table["contestant"])
+    return [
         {
-            "column": [printable(column.name) for column in columns],
-            "taken for": [column.kind for column in columns],
-            "missing": [column.missing for column in columns],
-            "what was done": [column.treatment for column in columns],
+            "anchor": frames.anchor(name),
+            "title": contestant.title,
+            "explanation": found.explanation((name, 0)),
+            "chosen": name == found.verdict.key[0],
         }
-    )
+        for name, contestant in CONTESTANTS.items()
+        if name in present
+    ]
+
+
+def _tables(found: Findings) -> dict[str, page.Table]:
+    forms = frames.formats(found)
     return {
-        "equal_size": page.table(findings.equal_size_table(found), found.formats),
-        "equal_time": page.table(findings.equal_time_table(found), found.formats),
-        "kernels": page.table(findings.kernel_table(found), found.formats),
-        "rules": page.table(findings.rule_table(found)),
-        "columns": page.table(treatment),
+        "ranking": page.table(frames.ranking(found), forms),
+        "equal_size": page.table(frames.equal_size(found), forms),
+        "equal_time": page.table(frames.equal_time(found), forms),
+        "kernels": page.table(frames.kernels(found), forms),
+        "rules": page.table(frames.rules(found), forms),
+        "columns": page.table(frames.columns(found)),
     }

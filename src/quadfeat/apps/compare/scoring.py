@@ -1,8 +1,8 @@
-"""The scores of a contest: what each measures, and which direction is better."""
+"""Scores of models: what each one measures, and whether higher or lower is better."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,14 +25,16 @@ class Metric:
     Attributes
     ----------
     option : str
-        Its name on the command line.
+        Name on the command line.
     label : str
-        Its name in tables and sentences.
+        Name in tables and sentences.
     task : {"classification", "regression"}
     sign : {1, -1}
-        1 if larger values are better, -1 if smaller ones are.
+        1 if higher is better, -1 if lower is better.
     form : str
-        The format of its values.
+        Format of its values.
+    least, most : float
+        The smallest and the largest possible value.
     """
 
     option: Scoring
@@ -40,15 +42,17 @@ class Metric:
     task: Task
     sign: int = 1
     form: str = ".4f"
+    least: float = 0.0
+    most: float = 1.0
 
     @property
     def column(self) -> str:
-        """The name of its column in files."""
+        """Name of its column in files."""
         return self.option.replace("-", "_")
 
     @property
     def direction(self) -> str:
-        """Which values are better, in words."""
+        """Which values are better, as a phrase."""
         return "higher is better" if self.sign > 0 else "lower is better"
 
 
@@ -58,15 +62,15 @@ METRICS: dict[str, Metric] = {
         Metric("accuracy", "accuracy", "classification"),
         Metric("balanced-accuracy", "balanced accuracy", "classification"),
         Metric("auc", "AUC", "classification"),
-        Metric("log-loss", "log loss", "classification", sign=-1),
-        Metric("r2", "R2", "regression"),
-        Metric("rmse", "RMSE", "regression", sign=-1, form=".4g"),
+        Metric("log-loss", "log loss", "classification", sign=-1, most=np.inf),
+        Metric("r2", "R²", "regression", least=-np.inf),
+        Metric("rmse", "RMSE", "regression", sign=-1, form=".4g", most=np.inf),
     )
 }
 
 
 def metrics_of(task: Task) -> list[Metric]:
-    """Return the metrics of a task, its default first.
+    """Return the metrics of a task, the default first.
 
     Examples
     --------
@@ -83,10 +87,10 @@ class Prediction:
     Attributes
     ----------
     values : ndarray of shape (n_rows, n_outputs)
-        Numbers for regression. For classes, one decision per class, or one for two classes that is
-        positive for the second one. Probabilities may serve as decisions.
+        Numbers for regression. For classification, decision values: one per class, or for two
+        classes a single one, which is positive for the second class. They may be probabilities.
     probabilities : ndarray of shape (n_rows, n_classes) or None
-        None for a model without probabilities.
+        None if the model has no ``predict_proba``.
     """
 
     values: Float64Array
@@ -94,10 +98,10 @@ class Prediction:
 
 
 class Coding:
-    """Targets as numbers to regress on, and the scores of predictions.
+    """Code targets as numbers for a regression, and score predictions.
 
-    Classes are coded as in scikit-learn's ``RidgeClassifier``. For balanced accuracy, rows have the
-    weights of its ``class_weight="balanced"``.
+    Classes are coded as in scikit-learn's ``RidgeClassifier``. For balanced accuracy, rows are
+    weighted as by its ``class_weight="balanced"``.
 
     Parameters
     ----------
@@ -110,7 +114,7 @@ class Coding:
     def __init__(self, scoring: Scoring, y: Array) -> None:
         self.task: Task = METRICS[scoring].task
         self.balanced = scoring == "balanced-accuracy"
-        self.weights: Float64Array | None = None  # all equal
+        self.weights: Float64Array | None = None  # equal weights
         if self.task == "regression":
             self.Y: Float64Array = y[:, None].astype(np.float64)
         else:
@@ -124,7 +128,7 @@ class Coding:
                 self.weights = (len(y) / (len(counts) * counts))[inverse]
 
     def guess(self, n_rows: int) -> Prediction:
-        """Return the prediction without inputs: the mean, or the shares of the classes."""
+        """Predict a constant: the mean of the target, or the class frequencies."""
         if self.task == "regression":
             return Prediction(np.repeat(self.Y.mean(axis=0)[None], n_rows, axis=0))
         prior = np.repeat(self._shares[None], n_rows, axis=0)
@@ -132,7 +136,7 @@ class Coding:
         return Prediction(np.repeat(values[None], n_rows, axis=0), prior)
 
     def scores(self, predicted: Prediction, y: Array) -> dict[str, float]:
-        """Return all metrics of the task by column; NaN where a metric is not defined."""
+        """Return all metrics of the task by column name; NaN if a metric is undefined."""
         if self.task == "regression":
             values = predicted.values[:, 0]
             rmse = float(np.sqrt(np.mean((y - values) ** 2)))
@@ -153,8 +157,8 @@ class Coding:
     def _auc(self, values: Float64Array, y: Array) -> float:
         """Return the area under the ROC curve: for several classes, the mean of one-vs-rest.
 
-        Only ranks matter, so decisions serve as well as probabilities. A class that the training
-        rows do not have counts 0.5; a class that the test rows do not have does not count.
+        Only ranks matter, so decision values are as good as probabilities. A class without
+        training rows counts 0.5. A class without test rows does not count.
         """
         if len(self.classes) == 2 and set(np.unique(y)) <= set(self.classes):
             rest = [self.classes[1]]
@@ -176,7 +180,7 @@ class Coding:
         return float(np.mean(areas)) if areas else np.nan
 
     def _log_loss(self, probabilities: Float64Array | None, y: Array) -> float:
-        """Return the mean of -log p of the true classes; NaN without probabilities."""
+        """Return the mean of -log p of the true classes, or NaN without probabilities."""
         if probabilities is None:
             return np.nan
         position = np.searchsorted(self.classes, y).clip(max=len(self.classes) - 1)
@@ -185,8 +189,25 @@ class Coding:
         return float(-np.log(np.clip(own, LEAST_PROBABILITY, 1.0)).mean())
 
 
+def form_of(metric: Metric, values: Iterable[float]) -> str:
+    """Return the format of a column of scores, with the same number of decimals for all.
+
+    Scores without a natural unit, such as RMSE, show four digits of the smallest one.
+
+    Examples
+    --------
+    >>> form_of(METRICS["rmse"], [52.79, 181.2]), form_of(METRICS["r2"], [0.9])
+    ('.2f', '.4f')
+    """
+    if metric.form.endswith("f"):
+        return metric.form
+    positive = [value for value in values if 0 < value < np.inf]
+    magnitude = int(np.floor(np.log10(min(positive)))) if positive else 0
+    return f".{max(3 - magnitude, 0)}f" if -4 <= magnitude <= 6 else ".3e"
+
+
 def options(metrics: Sequence[Metric]) -> str:
-    """Return the options of metrics as a list in a sentence.
+    """Return the options of metrics as a phrase: ``"a, b or c"``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The lines of Python to paste: the recommended model on the user's own table."""
+"""Write the script that trains the recommended model on the table of the user."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import numpy as np
 
 from quadfeat.apps.compare.boosting import class_of, settings_of
 from quadfeat.apps.compare.columns import MOST_CATEGORIES, ORIGIN, any_missing, is_plain, named
-from quadfeat.apps.compare.contest import BOOSTERS, DEFAULT_RULE, LINEAR, MODEL, OURS, RBF_SAMPLER
-from quadfeat.apps.compare.lines import call, indented, name_list, script
-from quadfeat.apps.compare.machines import MODEL_SETTINGS
+from quadfeat.apps.compare.contest import DEFAULT_RULE
+from quadfeat.apps.compare.contestants import BOOSTERS, LINEAR, MODEL, OURS, RBF_SAMPLER
+from quadfeat.apps.compare.fitting import MODEL_SETTINGS
+from quadfeat.apps.compare.lines import WIDTH, call, indented, name_list, script
 from quadfeat.apps.compare.scoring import Scoring
 from quadfeat.apps.compare.table import Table
 from quadfeat.apps.reporting.text import printable, quoted
 from quadfeat.kernels import Gaussian, Kernel
 
-LARGE = 100_000  # rows from which the script reads the file in blocks
+LARGE = 100_000  # from this number of rows on, the script reads the file in blocks
 ROWS_PER_BLOCK = 2**16
-WITH_PROBABILITIES = (MODEL, OURS, *BOOSTERS)  # contestants with probabilities
+WITH_PROBABILITIES = (MODEL, OURS, *BOOSTERS)  # models that have predict_proba
 
 
 def build(
@@ -34,10 +35,10 @@ def build(
     scoring: Scoring = "accuracy",
     seed: int = 0,
 ) -> str:
-    """Return a script that trains the model; it runs in the file's folder.
+    """Return a script that trains a model. It runs in the folder of the table.
 
-    It prints the model's score on rows that were held out. For our model with no settings and a
-    large table, it trains on all rows, block by block, and prints a few predictions.
+    The script prints the score on held-out rows. For ``QuadratureRidge`` and a large file, it
+    trains on all rows, block by block, and prints a few predictions.
     """
     balanced = scoring == "balanced-accuracy"
     if contestant == MODEL and can_stream(table) and not balanced:
@@ -48,7 +49,7 @@ def build(
     lines = [*table.code, *_without_missing_targets(table), *_lists(table), *_conversions(table)]
     rows = "table"
     if contestant == MODEL and is_plain(table.columns):
-        rows = "table[numbers]"
+        rows = "table[numeric]"
         lines += call(f"model = {_model(table, imports)}", _model_arguments(balanced, seed))
     else:
         imports.add("from sklearn.pipeline import make_pipeline")
@@ -65,14 +66,49 @@ def build(
             imports=imports,
         )
         lines += [*definitions, *call("model = make_pipeline", ["prepare", *steps])]
-    lines.append(f"y = table[{quoted(table.target)}]{_as_words(table)}")
+    lines.append(f"y = table[{quoted(table.target)}]{_as_strings(table)}")
     stratify = ["stratify=y"] if _can_stratify(table) else []
     lines += call(
         "X_train, X_test, y_train, y_test = train_test_split",
         [rows, "y", f"random_state={seed}", *stratify],
     )
     lines += _score(table, contestant, scoring, imports)
-    return script(imports, lines)
+    return script(imports, lines, _purpose(table))
+
+
+def definition(
+    table: Table,
+    contestant: str,
+    kernel: Kernel | None,
+    n_components: int,
+    *,
+    alpha: float,
+    rule: str = DEFAULT_RULE,
+    balanced: bool = False,
+    seed: int = 0,
+    width: int = WIDTH,
+) -> list[str]:
+    """Return the lines that define the model alone, without imports and preparation."""
+    definitions, steps = _steps(
+        table,
+        contestant,
+        kernel,
+        n_components,
+        alpha=alpha,
+        rule=rule,
+        balanced=balanced,
+        seed=seed,
+        imports=set(),
+        width=width,
+    )
+    if len(steps) == 1:
+        return [*definitions, f"model = {steps[0]}"]
+    return call("model = make_pipeline", steps, width)
+
+
+def _purpose(table: Table) -> str:
+    """Return the comment at the top of a script."""
+    return f"# Train a model on {printable(table.path.name)}. Run this in the folder of that file."
 
 
 def _steps(
@@ -86,8 +122,9 @@ def _steps(
     balanced: bool,
     seed: int,
     imports: set[str],
+    width: int = WIDTH,
 ) -> tuple[list[str], list[str]]:
-    """Return lines that come before the pipeline, and its steps after the preparation."""
+    """Return the lines before the pipeline, and the steps after the preparation."""
     if contestant == MODEL:
         return [], [f"{_model(table, imports)}({', '.join(_model_arguments(balanced, seed))})"]
     if contestant in BOOSTERS:
@@ -101,7 +138,7 @@ def _steps(
         imports.add(f"from quadfeat import QuadratureFeatures, QuadratureRidge{classifier}")
         arguments = _quadrature(kernel, n_components, rule, seed, imports)
         ridge = f"QuadratureRidge{classifier}(features=features, {penalty})"
-        return call("features = QuadratureFeatures", arguments), [ridge]
+        return call("features = QuadratureFeatures", arguments, width), [ridge]
     imports.add(f"from sklearn.linear_model import Ridge{classifier}")
     ridge = f"Ridge{classifier}({penalty})"
     if contestant == LINEAR:
@@ -120,7 +157,7 @@ def _arguments(settings: Mapping[str, Any]) -> str:
 
 
 def _model(table: Table, imports: set[str]) -> str:
-    """Return the name of our model's class."""
+    """Return the class name of the model of quadfeat."""
     name = "QuadratureRidge" + ("Classifier" if table.task == "classification" else "")
     imports.add(f"from quadfeat import {name}")
     return name
@@ -132,7 +169,7 @@ def _model_arguments(balanced: bool, seed: int) -> list[str]:
 
 
 def _score(table: Table, contestant: str, scoring: Scoring, imports: set[str]) -> list[str]:
-    """Return the lines that fit the model and print its score on the test rows."""
+    """Return the lines that fit the model and print its score on test rows."""
     if scoring in ("accuracy", "r2"):
         return ["print(model.fit(X_train, y_train).score(X_test, y_test))"]
     fit = "model.fit(X_train, y_train)"
@@ -154,7 +191,7 @@ def _score(table: Table, contestant: str, scoring: Scoring, imports: set[str]) -
             fit,
             f"columns = zip(model.classes_, {values}.T)",
             "areas = [roc_auc_score(y_test == one, column) for one, column in columns]",
-            "print(np.mean(areas))  # of each class against the rest",
+            "print(np.mean(areas))  # mean AUC, one class against the rest",
         ]
     function = {
         "balanced-accuracy": "balanced_accuracy_score",
@@ -169,9 +206,9 @@ def _is_parquet(table: Table) -> bool:
 
 
 def can_stream(table: Table) -> bool:
-    """Return whether a table is so large, and in such a file, that the script reads it in blocks.
+    """Return whether the script reads the file in blocks: a large CSV or Parquet file.
 
-    An NPZ file is read as a whole; so is one whose name or columns need more than one line to read.
+    Files that need more than one line of code to read are read as a whole, and so are NPZ files.
     """
     if table.n_rows < LARGE or printable(table.path.name) != table.path.name:
         return False
@@ -181,17 +218,17 @@ def can_stream(table: Table) -> bool:
 
 
 def _streaming(table: Table, seed: int) -> str:
-    """Return a script that trains our model on blocks of a file."""
+    """Return a script that trains ``QuadratureRidge`` on blocks of a file."""
     imports: set[str] = set()
     plain = is_plain(table.columns)
-    simple = plain and not table.target_missing and not table.words_target
+    simple = plain and not table.target_missing and not table.text_target
     if _is_parquet(table) and simple:
         imports.add("from quadfeat import ParquetBlocks")
         columns = []
         lines = []
         if named(table.columns, "dropped"):
-            lines += name_list("numbers", named(table.columns, "number"))
-            columns = ["columns=numbers"]
+            lines += name_list("numeric", named(table.columns, "number"))
+            columns = ["columns=numeric"]
         arguments = [quoted(table.path.name), f"target={quoted(table.target)}", *columns]
         lines += call("blocks = ParquetBlocks", [*arguments, 'dtype="float64"'])
     else:
@@ -202,15 +239,15 @@ def _streaming(table: Table, seed: int) -> str:
         imports.add(f"from quadfeat import ParquetBlocks, {name}")
     lines += [
         *call(f"model = {name}", _model_arguments(False, seed)),
-        "model.fit(blocks)  # reads one block at a time, so the table need not fit in memory",
+        "model.fit(blocks)  # one block at a time: the table need not fit in memory",
         "rows = next(iter(blocks))[0]",
         "print(model.predict(rows[:5]))",
     ]
-    return script(imports, lines)
+    return script(imports, lines, _purpose(table))
 
 
 def _blocks(table: Table, plain: bool, imports: set[str]) -> list[str]:
-    """Return lines that define ``blocks``, which reads the file again on each pass."""
+    """Return the lines that define ``blocks``, which reads the file on each iteration."""
     if _is_parquet(table):
         imports.add("import pyarrow.parquet as parquet")
         file = f"parquet.ParquetFile({quoted(table.path.name)})"
@@ -228,20 +265,20 @@ def _blocks(table: Table, plain: bool, imports: set[str]) -> list[str]:
     changes = [*table.code[1:], *_without_missing_targets(table), *_conversions(table)]
     lines = [*_lists(table, explicit=True), "", "def tables():", *indented(reading)]
     lines += [*indented([*changes, "yield table"], 3), ""]
-    rows = "table[numbers]"
+    rows = "table[numeric]"
     if not plain:
         imports.add("from sklearn.pipeline import make_pipeline")
         rows = "prepare.transform(table)"
         lines += _preparation(table, imports)
-        lines += ["prepare.fit(next(tables()))  # on the first block", ""]
+        lines += ["prepare.fit(next(tables()))  # the first block", ""]
         if "make_pipeline(" not in "\n".join(lines):
             imports.discard("from sklearn.pipeline import make_pipeline")
     return [
         *lines,
-        "class Blocks:  # a class, since fitting may read the rows more than once",
+        "class Blocks:  # fit may iterate over the rows more than once",
         "    def __iter__(self):",
         "        for table in tables():",
-        f"            yield {rows}, table[{quoted(table.target)}]{_as_words(table)}",
+        f"            yield {rows}, table[{quoted(table.target)}]{_as_strings(table)}",
         "",
         "blocks = Blocks()",
     ]
@@ -253,78 +290,81 @@ def _without_missing_targets(table: Table) -> list[str]:
     return [f"table = table.dropna(subset=[{quoted(table.target)}]).copy()"]
 
 
-def _as_words(table: Table) -> str:
-    words = table.task == "classification" and table.words_target
-    return ".astype(object).map(str)" if words else ""
+def _as_strings(table: Table) -> str:
+    text = table.task == "classification" and table.text_target
+    return ".astype(object).map(str)" if text else ""
 
 
 def _can_stratify(table: Table) -> bool:
-    if table.task == "regression" or table.sampled:  # other rows may be of other classes
+    if table.task == "regression" or table.sampled:  # other rows may have other classes
         return False
     counts = np.unique(table.y, return_counts=True)[1]
-    # A test set, which is a quarter of the rows, has to hold one of each.
+    # The test set, a quarter of the rows, needs at least one row of each class.
     return bool(counts.min() >= 2) and len(counts) <= len(table.y) // 4
 
 
 def _lists(table: Table, *, explicit: bool = False) -> list[str]:
-    """Return the lines that name the columns of each kind.
+    """Return the lines that list the columns of each kind.
 
-    Many numbers are named as all columns but some, unless they are to be ``explicit``.
+    A long list of numeric columns is written as all columns except the others, unless it must be
+    ``explicit``.
     """
     lines = []
-    numbers = named(table.columns, "number", "date")
-    dates, words = named(table.columns, "date"), named(table.columns, "words")
+    numeric = named(table.columns, "number", "date")
+    dates, categorical = named(table.columns, "date"), named(table.columns, "category")
     if dates:
         lines += name_list("dates", dates)
-    if words:
-        lines += name_list("words", words)
-    if numbers:
-        whole = name_list("numbers", numbers)
+    if categorical:
+        lines += name_list("categorical", categorical)
+    if numeric:
+        whole = name_list("numeric", numeric)
         if explicit or len(whole) == 1:
             lines += whole
         else:
-            lines += name_list("others", [table.target, *named(table.columns, "dropped")])
-            lines.append(f"numbers = table.columns.drop({'others + words' if words else 'others'})")
+            lines += name_list("unused", [table.target, *named(table.columns, "dropped")])
+            others = "unused + categorical" if categorical else "unused"
+            lines.append(f"numeric = table.columns.drop({others})")
     return lines
 
 
 def _conversions(table: Table) -> list[str]:
-    """Return the lines that make the columns numbers and strings."""
+    """Return the lines that convert columns to numbers and strings."""
     lines = []
     if named(table.columns, "date"):
         lines += [
-            'moments = table[dates].apply(pd.to_datetime, format="ISO8601", utc=True)',
+            'times = table[dates].apply(pd.to_datetime, format="ISO8601", utc=True)',
             f'origin = pd.Timestamp("{ORIGIN.date()}", tz="UTC")',
-            "table[dates] = (moments - origin) / pd.Timedelta(days=1)",
+            "table[dates] = (times - origin) / pd.Timedelta(days=1)",
         ]
-    if named(table.columns, "words"):
-        lines.append("table[words] = table[words].astype(object).map(str)")
+    if named(table.columns, "category"):
+        lines.append("table[categorical] = table[categorical].astype(object).map(str)")
     if named(table.columns, "number", "date") and _is_parquet(table):
-        lines.append("table[numbers] = table[numbers].astype(float)")
+        lines.append("table[numeric] = table[numeric].astype(float)")
     return lines
 
 
 def _preparation(table: Table, imports: set[str]) -> list[str]:
-    """Return the lines that make the columns a matrix."""
-    numbers = named(table.columns, "number", "date")
-    words = named(table.columns, "words")
+    """Return the lines that define ``prepare``, which turns columns into a matrix."""
+    numeric = named(table.columns, "number", "date")
+    categorical = named(table.columns, "category")
     missing = any_missing(table.columns, "number", "date")
     imports.add("from sklearn.compose import make_column_transformer")
-    names = [*(["StandardScaler"] if numbers else []), *(["OneHotEncoder"] if words else [])]
+    names = ["StandardScaler"] if numeric else []
+    names += ["OneHotEncoder"] if categorical else []
     imports.add(f"from sklearn.preprocessing import {', '.join(sorted(names))}")
     lines, parts = [], []
-    if numbers:
+    if numeric:
         scaler = "StandardScaler()"
         if missing:
             imports.add("from sklearn.impute import SimpleImputer")
             options = 'strategy="median", add_indicator=True, keep_empty_features=True'
             lines.append(f"imputer = SimpleImputer({options})")
             scaler = "make_pipeline(imputer, StandardScaler())"
-        parts.append(f"({scaler}, numbers)")
-    if words:
+        parts.append(f"({scaler}, numeric)")
+    if categorical:
         settings = ['handle_unknown="infrequent_if_exist"', f"max_categories={MOST_CATEGORIES}"]
         lines += call("encoder = OneHotEncoder", [*settings, "sparse_output=False"])
-        parts.append("(encoder, words)")
+        parts.append("(encoder, categorical)")
     return [*lines, *call("prepare = make_column_transformer", parts)]
 
 
@@ -338,7 +378,7 @@ def _quadrature(
 
 
 def _rival(contestant: str, kernel: Kernel, size: str, imports: set[str]) -> tuple[list[str], str]:
-    """Return what the map of a rival needs before it, and the step of the pipeline."""
+    """Return the definitions for a map of scikit-learn, and its step in the pipeline."""
     imports.add(f"from sklearn.kernel_approximation import {contestant}")
     if contestant == RBF_SAMPLER:
         return [], f"RBFSampler(gamma={kernel.get_params()['gamma']!r}, {size})"
@@ -348,12 +388,12 @@ def _rival(contestant: str, kernel: Kernel, size: str, imports: set[str]) -> tup
 
 @singledispatch
 def _nystroem_kernel(kernel: Kernel, imports: set[str]) -> tuple[list[str], str]:
-    """Return the definition of a kernel that ``Nystroem`` takes, and how to pass it."""
+    """Return the definition of a kernel for ``Nystroem``, and the argument that passes it."""
     imports.add(f"from quadfeat.kernels import {type(kernel).__name__}")
     imports.add("from sklearn.gaussian_process.kernels import Kernel")
     lines = [
         "",
-        "class BlockKernel(Kernel):  # so that Nystroem evaluates all pairs of rows at once",
+        "class BlockKernel(Kernel):  # lets Nystroem evaluate all pairs of rows at once",
         "    def __call__(self, X, Y=None, eval_gradient=False):",
         f"        return {kernel!r}(X, Y)",
         "",

@@ -1,4 +1,4 @@
-"""A table to learn from: rows, target, task, and what was done to get there."""
+"""Load a table: rows, target and task."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pandas as pd
 from pandas.api import types
 
 from quadfeat._utils.validation import Array
-from quadfeat.apps.compare.columns import Column, named, sort_out, tidy
+from quadfeat.apps.compare.columns import Column, describe, named, tidy
 from quadfeat.apps.compare.numerals import Mark
 from quadfeat.apps.compare.reading import read
 from quadfeat.apps.compare.scoring import Task
 from quadfeat.apps.reporting.errors import CommandError
 
-MOST_LISTED = 12  # columns that an error names
-FEW_VALUES = 30  # whole numbers, up to so many different ones, are taken for classes
+MOST_LISTED = 12  # columns in an error message
+FEW_VALUES = 30  # integers with at most this many different values are classes
 
 
 @dataclass(frozen=True)
@@ -28,28 +28,28 @@ class Table:
     Attributes
     ----------
     path : Path
-        Its file.
+        The file.
     code : list of str
-        Lines of Python that read the file into ``table``, run in its folder.
+        Lines of Python that read the file into ``table``; they run in its folder.
     target : str
-        The name of what is to be predicted.
+        Name of the target column.
     task : {"classification", "regression"}
     columns : list of Column
-        All others, those that are dropped too.
+        All other columns, including those that are dropped.
     rows : DataFrame
-        Numbers as float64 and words as strings, of the columns that are kept.
+        The columns to learn from: numbers as float64, categories as strings.
     y : ndarray of shape (n_rows,)
         Strings or numbers for classification, float64 for regression.
-    words_target : bool
-        Whether the target is made of words, or of truth values.
+    text_target : bool
+        Whether the target consists of strings or Booleans.
     target_missing : bool
-        Whether rows were dropped because their target is missing.
+        Whether rows without a target were dropped.
     sampled : bool
-        Whether these are only some of the rows.
+        Whether ``rows`` is a random sample of the rows in the file.
     n_rows : int
-        How many rows with a target the file has.
+        Number of rows in the file that have a target.
     remarks : list of str
-        What a reader should know about all this.
+        Assumptions to show to the user.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Table:
     columns: list[Column]
     rows: pd.DataFrame
     y: Array
-    words_target: bool
+    text_target: bool
     target_missing: bool
     sampled: bool
     n_rows: int
@@ -77,64 +77,67 @@ def load(
     folds: int = 5,
     seed: int = 0,
 ) -> Table:
-    """Return a table ready to learn from, or say what is wrong with it.
+    """Load a table to learn from; raise an error if it cannot be used.
 
     Parameters
     ----------
     path : str or path-like
         A CSV, Parquet or NPZ file.
     target : str or None
-        The column to predict; ``None`` is the array ``y`` of an NPZ file.
+        The column to predict; ``None`` means the array ``y`` of an NPZ file.
     task : {"classification", "regression"} or None
-        ``None`` decides by the target: words, truth values and a few different whole numbers are
-        classes.
+        ``None`` decides by the target: strings, Booleans and integers with few different values
+        are classes.
     separator : str or None
-        What separates the columns of a text file; ``None`` finds out.
+        Separator of a text file; ``None`` detects it.
     decimal : {".", ","} or None
-        The decimal mark of a text file; ``None`` finds out.
+        Decimal mark of a text file; ``None`` detects it.
     max_rows : int
-        Of more rows, so many are drawn.
+        Sample this many rows if the file has more.
     folds : int
-        In how many parts rows will be split, for which there must be enough.
+        Number of cross-validation folds, for which there must be enough rows.
     seed : int
-        Of the choice of rows.
+        Seed of the sample.
     """
     source = read(path, target, separator=separator, decimal=decimal)
     path = Path(path)
     frame, name, remarks = source.frame, source.target, list(source.remarks)
     if len(frame) == 0:
         raise CommandError(f"{path} has no rows.")
-    columns = sort_out(frame.drop(columns=name))
+    columns = describe(frame.drop(columns=name))
     has_target = frame[name].notna()
     if not has_target.any():
-        raise CommandError(f"target {name!r} is missing in all {len(frame)} rows: name another.")
+        raise CommandError(
+            f"target {name!r} is missing in all {len(frame)} rows. Give another one."
+        )
     without = int((~has_target).sum())
     if without:
-        remarks.append(f"{without} rows without a target are left out.")
+        rows = "1 row" if without == 1 else f"{without} rows"
+        remarks.append(f"Dropped {rows} without a target.")
         frame = frame[has_target]
     _check_rows(path, frame, folds)
-    if not named(columns, "number", "date", "words"):
+    if not named(columns, "number", "date", "category"):
         why = "; ".join(f"{column.name}: {column.treatment}" for column in columns[:MOST_LISTED])
         if len(columns) > MOST_LISTED:
             why += f"; and {len(columns) - MOST_LISTED} more"
         raise CommandError(f"{path} has no column to learn from ({why}).")
-    words_target = _is_words(frame[name])
-    decided = task or _guess_task(frame[name], words_target)
+    text_target = _is_text(frame[name])
+    decided = task or _guess_task(frame[name], text_target)
     n_rows = len(frame)
     sampled = n_rows > max_rows
     if sampled:
         rng = np.random.default_rng(seed)
         chosen = np.sort(rng.choice(len(frame), max_rows, replace=False))
         remarks.append(
-            f"{max_rows} of {len(frame)} rows, drawn at random, are used (--max-rows for more)."
+            f"A random sample of {max_rows} of {len(frame)} rows is used. Use --max-rows for more."
         )
         frame = frame.iloc[chosen]
     if decided == "classification":
-        y = _classes(name, frame[name], words_target, folds, remarks)
-        if task is None and not words_target:
+        y = _classes(name, frame[name], text_target, folds, remarks)
+        if task is None and not text_target:
             remarks.append(
-                f"The target has {len(np.unique(y))} different whole numbers, which are taken "
-                "for classes (--task regression if they are not)."
+                f"The target has {len(np.unique(y))} different integers, which are read as "
+                "classes. Use --task regression if they are numbers."
             )
     else:
         y = _numbers(name, frame[name])
@@ -146,7 +149,7 @@ def load(
         columns,
         tidy(frame, columns),
         y,
-        words_target,
+        text_target,
         bool(without),
         sampled,
         n_rows,
@@ -158,58 +161,58 @@ def _check_rows(path: Path, frame: pd.DataFrame, folds: int) -> None:
     if len(frame) < 2 * folds:
         rows = "1 row" if len(frame) == 1 else f"{len(frame)} rows"
         raise CommandError(
-            f"{path} has {rows} with a target: cross-validation in {folds} folds needs at least "
-            f"{2 * folds} (--folds for fewer)."
+            f"{path} has {rows} with a target, but {folds} folds need at least {2 * folds}. Add "
+            "rows, or use fewer --folds."
         )
 
 
-def _is_words(target: pd.Series) -> bool:
+def _is_text(target: pd.Series) -> bool:
     values = target.dropna()
     return types.is_bool_dtype(values) or not types.is_numeric_dtype(values)
 
 
-def _guess_task(target: pd.Series, words: bool) -> Task:
-    if words:
+def _guess_task(target: pd.Series, text: bool) -> Task:
+    if text:
         return "classification"
     values = target.dropna().astype(np.float64)
     whole = bool((values == values.round()).all())
     return "classification" if whole and values.nunique() <= FEW_VALUES else "regression"
 
 
-def _classes(name: str, target: pd.Series, words: bool, folds: int, remarks: list[str]) -> Array:
-    """Return the classes of the rows, or say why they cannot be learnt."""
-    y = np.array(target.astype(object).map(str) if words else target.astype(np.float64))
+def _classes(name: str, target: pd.Series, text: bool, folds: int, remarks: list[str]) -> Array:
+    """Return the class of each row; raise an error if the classes cannot be learned."""
+    y = np.array(target.astype(object).map(str) if text else target.astype(np.float64))
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise CommandError(
-            f"target {name!r} has one class only, {classes[0]!r}: there is nothing to learn."
+            f"target {name!r} has only one class, {classes[0]!r}. Give another --target."
         )
     if len(classes) > len(y) / 2 or counts.max() < folds:
         raise CommandError(
-            f"target {name!r} has {len(classes)} classes in {len(y)} rows: classification needs "
-            "rows enough of each; name another target, or use --task regression for numbers."
+            f"target {name!r} has {len(classes)} classes in {len(y)} rows, too few rows per class. "
+            "Give another --target, or use --task regression if it is a number."
         )
     rare = int((counts < folds).sum())
     if rare:
         remarks.append(
-            f"{rare} of {len(classes)} classes have fewer than {folds} rows: some folds cannot "
-            "train on them, or not test them."
+            f"{rare} of {len(classes)} classes have fewer than {folds} rows, so some folds do not "
+            "train on them or do not test them."
         )
     return y
 
 
 def _numbers(name: str, target: pd.Series) -> Array:
-    """Return the numbers to predict, or say why they cannot be learnt."""
+    """Return the numbers to predict; raise an error if they cannot be learned."""
     try:
         y = np.array(target, dtype=np.float64)
     except (TypeError, ValueError):
         example = next(value for value in target if not isinstance(value, (int, float)))
         raise CommandError(
-            f"target {name!r} is not made of numbers (such as {str(example)!r}): use --task "
+            f"target {name!r} has values that are no numbers, such as {str(example)!r}. Use --task "
             "classification."
         ) from None
     if not np.isfinite(y).all():
-        raise CommandError(f"target {name!r} has infinite values: replace or drop such rows.")
+        raise CommandError(f"target {name!r} has infinite values. Replace them or drop these rows.")
     if (y == y[0]).all():
-        raise CommandError(f"target {name!r} is constant, {y[0]:g}: there is nothing to learn.")
+        raise CommandError(f"target {name!r} is constant, {y[0]:g}. Give another --target.")
     return y

@@ -1,13 +1,14 @@
-"""Shared parts of the commands, none of which knows a command.
+"""Parts that all commands share. None of them depends on a command.
 
 ========== =========================================================
+colors     colors for light and dark pages, and their contrast
 drawing    figures: style, axes, legends, file formats
-page       HTML pages from ``templates``, with everything escaped
+page       HTML pages from ``templates``, with all values escaped
 terminal   tables and progress bars
-files      files written as a whole, or rescued
+files      write files completely, or rescue their content
 processes  worker processes
-machine    versions and hardware that a result depends on
-errors     errors that a command prints on one line
+machine    the versions and the hardware that produced a result
+errors     errors that a command prints as one line
 text       strings that any terminal can print
 ========== =========================================================
 """

@@ -1,4 +1,4 @@
-"""Shared parts of all figures: colors that suit the page, axes, legends, file formats."""
+"""Shared parts of all figures: colors, axes, legends, file formats."""
 
 from __future__ import annotations
 
@@ -14,26 +14,39 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-Theme = Literal["light", "dark"]
-INK = {"light": "#1a1a1a", "dark": "#e8e8e8"}
-FAINT = {"light": "#d9d9d9", "dark": "#444444"}
+from quadfeat.apps.reporting.colors import FAINT, INK, Color, Theme
 
+__all__ = [
+    "FAINT",
+    "INK",
+    "Color",
+    "Draw",
+    "Picture",
+    "Theme",
+    "finish",
+    "log_axis",
+    "render",
+    "theme",
+]
+
+Screen = Literal["wide", "narrow"]
 Draw = Callable[[pd.DataFrame, Theme], Figure]
 
 
 @contextmanager
-def theme(name: Theme) -> Iterator[None]:
-    """Draw on a transparent background, in colors that can be read on a light or a dark page."""
+def theme(name: Theme, font_size: float = 10) -> Iterator[None]:
+    """Draw on a transparent background, in colors that suit a light or a dark page."""
     settings: Any = {
-        "font.size": 10,
+        "font.size": font_size,
         "text.color": INK[name],
         "axes.labelcolor": INK[name],
         "axes.edgecolor": INK[name],
-        "axes.titlesize": 10,
+        "axes.titlesize": font_size,
         "xtick.color": INK[name],
         "ytick.color": INK[name],
         "grid.color": FAINT[name],
         "axes.grid": True,
+        "axes.axisbelow": True,
         "grid.linewidth": 0.5,
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -47,20 +60,24 @@ def theme(name: Theme) -> Iterator[None]:
 
 
 def log_axis(axis: Any, subs: Sequence[float] = (1, 2, 5)) -> None:
-    """Label a logarithmic axis with plain numbers, few enough to read."""
+    """Label a logarithmic axis with few plain numbers."""
     axis.set_major_locator(LogLocator(subs=subs, numticks=8))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
-def finish(figure: Figure) -> Figure:
-    """Put one legend for all axes on top."""
+def finish(figure: Figure, columns: int = 6) -> Figure:
+    """Put one legend for all axes at the top, in at most this number of columns."""
     handles: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    top = 0.55 / figure.get_figheight()
-    figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=6, fontsize=9)
+    lines = -(-len(handles) // columns)
+    top = (0.25 + 0.2 * lines) / figure.get_figheight() if handles else 0.0
+    if handles:
+        figure.legend(
+            handles.values(), handles.keys(), loc="upper center", ncols=columns, fontsize=9
+        )
     figure.tight_layout(rect=(0, 0, 1, 1 - top))
     return figure
 
@@ -76,25 +93,56 @@ def render(figure: Figure, kind: str) -> bytes:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of a report, and the table that it shows."""
+    """A figure of a report, and the table that it shows.
+
+    Attributes
+    ----------
+    name : str
+        Name of its files.
+    title : str
+        Heading of its section.
+    caption : str
+        Text below the figure.
+    draw : callable
+        Draws the table in a theme.
+    table : pandas.DataFrame
+        The rows of the figure.
+    narrow : callable or None
+        Draws the table for a phone. None scales the figure of ``draw`` down.
+    alt : str
+        Description for readers who cannot see the figure. Empty for the caption.
+    source : str
+        Name of the CSV file with its data. Empty for ``name``.
+    """
 
     name: str
     title: str
     caption: str
     draw: Draw
     table: pd.DataFrame
-    _drawn: dict[Theme, Figure] = field(default_factory=dict)
+    narrow: Draw | None = None
+    alt: str = ""
+    source: str = ""
+    _drawn: dict[tuple[Theme, Screen], Figure] = field(default_factory=dict)
 
-    def figure(self, theme: Theme) -> Figure:
+    @property
+    def alternative(self) -> str:
+        """The text in place of the figure."""
+        return self.alt or self.caption
+
+    def figure(self, theme: Theme, screen: Screen = "wide") -> Figure:
         """Return the figure, drawn on the first call."""
-        if theme not in self._drawn:
-            self._drawn[theme] = self.draw(self.table, theme)
-        return self._drawn[theme]
+        key = (theme, screen)
+        if key not in self._drawn:
+            draw = self.narrow if screen == "narrow" and self.narrow is not None else self.draw
+            self._drawn[key] = draw(self.table, theme)
+        return self._drawn[key]
 
-    def render(self, theme: Theme, kind: str) -> bytes:
+    def render(self, theme: Theme, kind: str, screen: Screen = "wide") -> bytes:
         """Return the figure as a file."""
-        return render(self.figure(theme), kind)
+        return render(self.figure(theme, screen), kind)
 
-    def data_uri(self, theme: Theme) -> str:
-        """Return the figure as an address that holds it, so that a page needs no other file."""
-        return "data:image/svg+xml;base64," + base64.b64encode(self.render(theme, "svg")).decode()
+    def data_uri(self, theme: Theme, screen: Screen = "wide") -> str:
+        """Return the figure as an address that contains it, so that a page needs no other file."""
+        content = self.render(theme, "svg", screen)
+        return "data:image/svg+xml;base64," + base64.b64encode(content).decode()

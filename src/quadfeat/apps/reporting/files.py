@@ -10,11 +10,11 @@ from pathlib import Path
 from quadfeat.apps.reporting.errors import CommandError
 from quadfeat.io.files import atomic_write
 
-PROBE_BYTES = 1 << 20  # more than the files of a usual report take together
+PROBE_BYTES = 1 << 20  # more than all files of a typical report
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all."""
+    """Write a file completely or not at all."""
     try:
         with atomic_write(path) as file:
             file.write(content)
@@ -23,10 +23,10 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Create a folder and its parents; return the new ones, the deepest first."""
+    """Create a folder and its parents. Return the new ones, the deepest first."""
     if "\0" in str(folder):
         raise CommandError(
-            f"cannot write to {str(folder)!r}: a path cannot hold a NUL character; remove it."
+            f"cannot write to {str(folder)!r}. Remove the NUL character from the path."
         )
     try:
         new = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -41,20 +41,20 @@ def remove_folders(folders: Iterable[Path]) -> None:
     for folder in folders:
         try:
             folder.rmdir()
-        except OSError:  # it holds something by now, or someone else has removed it
+        except OSError:  # it is no longer empty, or no longer there
             return
 
 
 def check_writable(folder: Path, names: Iterable[str]) -> None:
-    """Try to write files before time is spent on their content.
+    """Check that files can be written before spending time on their content.
 
-    Writes a hidden file of the size of a report and removes it.
+    Write a hidden file of the size of a report and remove it.
     """
     paths = [Path(os.path.realpath(folder / name)) for name in names]
     for path in paths:
         if path.is_dir():
             raise CommandError(f"cannot write {path}: it is a folder. Give another --out.")
-    for parent in dict.fromkeys(path.parent for path in paths):  # several, if there are links
+    for parent in dict.fromkeys(path.parent for path in paths):  # more than one if there are links
         try:
             with tempfile.NamedTemporaryFile(dir=parent, prefix=".") as file:
                 file.write(bytes(PROBE_BYTES))
@@ -68,27 +68,26 @@ def check_writable(folder: Path, names: Iterable[str]) -> None:
 
 
 def write_all(folder: Path, files: Mapping[str, Callable[[], bytes]]) -> list[str]:
-    """Write files, each one even if others fail, and return the problems.
+    """Write all files, even if some fail, and return the problems.
 
     Parameters
     ----------
     folder : Path
-        Where they go.
     files : mapping of str to callable
-        Functions that return the content of a file, by its name; each is called once.
+        Names of files, and functions that return their content. Each is called once.
 
     Returns
     -------
     problems : list of str
-        A sentence for each file that failed. Content that the folder does not take is saved in a
-        new temporary folder, which the last sentence names.
+        A sentence for each file that failed. Content that cannot be written to the folder is saved
+        in a new temporary folder, which the last sentence names.
     """
     problems: list[str] = []
     unsaved: dict[str, bytes] = {}
     for name, make in files.items():
         try:
             content = make()
-        except Exception as error:  # whatever it is, the other files are worth having
+        except Exception as error:  # the other files are still useful
             problems.append(f"cannot make {folder / name}: {type(error).__name__}: {error}.")
             continue
         try:
@@ -102,12 +101,12 @@ def write_all(folder: Path, files: Mapping[str, Callable[[], bytes]]) -> list[st
 
 
 def _rescue(files: Mapping[str, bytes]) -> str:
-    """Save files in a temporary folder and return a sentence about it."""
+    """Save files in a temporary folder and return a sentence that names it."""
     names = ", ".join(files)
     try:
         folder = Path(tempfile.mkdtemp(prefix="quadfeat-"))
         for name, content in files.items():
             write_whole(folder / name, content)
     except (OSError, CommandError) as error:
-        return f"The temporary folder does not take {names} either: {error}"
+        return f"Saving {names} in a temporary folder failed, too: {error}"
     return f"Saved in {folder} instead: {names}."

@@ -1,4 +1,4 @@
-"""Describe the machine that a command ran on, and the command line."""
+"""Describe the machine and the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quadfeat.apps.reporting.text import shell_quoted
 
 @lru_cache(maxsize=1)
 def machine() -> dict[str, Any]:
-    """Return versions and hardware, to be kept with results."""
+    """Return versions and hardware, to keep with results."""
     return {
         "quadfeat": quadfeat.__version__,
         "core": quadfeat.engine.core.CORE,
@@ -43,6 +43,6 @@ def _cpu() -> str:
 
 
 def command_line(*variables: str) -> str:
-    """Return the command that reproduces this run, with those of ``variables`` that are set."""
+    """Return the command that repeats this run, with the environment variables that are set."""
     given = "".join(f"{name}=... " for name in variables if os.environ.get(name))
     return given + " ".join(map(shell_quoted, ["quadfeat", *sys.argv[1:]]))

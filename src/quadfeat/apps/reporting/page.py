@@ -1,7 +1,7 @@
 """Render a report as one self-contained HTML page.
 
 The templates of this folder hold the frame of a page (``page.html``) and its parts
-(``parts.html``); each command has a ``templates/report.html`` that extends the frame.
+(``parts.html``). Each command has a ``templates/report.html`` that extends the frame.
 """
 
 from __future__ import annotations
@@ -18,21 +18,55 @@ import pandas as pd
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+MISSING = "\u2013"  # an en dash
+
+
+@dataclass(frozen=True)
+class Term:
+    """A name that a page explains.
+
+    Attributes
+    ----------
+    text : str
+        The name as the page shows it.
+    explanation : str
+        One sentence, shown when the reader points at the name or moves the focus to it.
+    anchor : str
+        The id of the element that explains the name in full.
+    """
+
+    text: str
+    explanation: str
+    anchor: str
+
+    def __str__(self) -> str:
+        return self.text
+
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: its text, and its number in full if it has one to sort by."""
+    """A cell of a table: its text, and its full number if it has one to sort by."""
 
     text: str
     number: str | None = None
+    term: Any = None
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as a page shows it."""
+    """A table as a page shows it.
+
+    Attributes
+    ----------
+    columns : sequence of str
+    rows : sequence of sequences of Cell
+    numeric : sequence of bool
+        Which columns hold numbers, and so align right, heads included.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+    numeric: Sequence[bool]
 
 
 def table(frame: pd.DataFrame, formats: Mapping[str, str] = MappingProxyType({})) -> Table:
@@ -41,20 +75,27 @@ def table(frame: pd.DataFrame, formats: Mapping[str, str] = MappingProxyType({})
     Examples
     --------
     >>> shown = table(pd.DataFrame({"name": ["<b>"], "error": [1 / 3]}))
-    >>> shown.columns
-    ['name', 'error']
-    >>> shown.rows[0]
-    [Cell(text='<b>', number=None), Cell(text='0.333', number='0.3333333333333333')]
+    >>> shown.columns, shown.numeric
+    (['name', 'error'], [False, True])
+    >>> shown.rows[0][1]
+    Cell(text='0.333', number='0.3333333333333333', term=None)
     """
     columns = [str(name) for name in frame.columns]
-    forms = [formats.get(name, ".3g") for name in columns]
+    forms = [formats.get(name, "#.3g") for name in columns]
     rows = [list(map(_cell, row, forms)) for row in frame.itertuples(index=False)]
-    return Table(columns, rows)
+    numeric = [
+        bool(rows) and all(row[k].number is not None for row in rows) for k in range(len(columns))
+    ]
+    return Table(columns, rows, numeric)
 
 
 def _cell(value: Any, form: str) -> Cell:
+    if hasattr(value, "explanation"):
+        return Cell(str(value), term=value)
+    if value is pd.NA or value is None:
+        return Cell(MISSING, "nan")
     if isinstance(value, (float, np.floating)):
-        text = "" if np.isnan(value) else format(value, form)
+        text = MISSING if np.isnan(value) else format(value, form).rstrip(".")
         return Cell(text, repr(float(value)))
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return Cell(str(value), str(value))
@@ -64,7 +105,7 @@ def _cell(value: Any, form: str) -> Cell:
 def render(package: str, **context: Any) -> str:
     """Return the page that ``templates/report.html`` of a package describes.
 
-    Every value of the context is escaped; only the templates write HTML.
+    Every value of the context is escaped. Only the templates write HTML.
     """
     return _environment(package).get_template("report.html").render(context)
 

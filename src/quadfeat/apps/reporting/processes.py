@@ -1,8 +1,8 @@
-"""Share work out to processes that neither outlive the command nor take it down with them.
+"""Run work in processes that do not outlive the command and whose crash does not end it.
 
-``concurrent.futures`` starts and feeds the processes. Our own code starts a new pool after a
-process has died, keeps Ctrl-C away from the workers, and ends them when the command is killed. We
-do not use pebble: its workers go on for the rest of their task after the command was killed.
+``concurrent.futures`` starts and feeds the processes. This module starts a new pool if a process
+dies, keeps Ctrl-C away from the workers, and ends them when the command is killed. pebble does not
+do the last: its workers finish their task first.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def run_in_processes(
     jobs: int,
     died: Callable[[Item], Result],
 ) -> Iterator[Result]:
-    """Yield results as they come; a process that dies costs only the items that were running.
+    """Yield results as they come. If a process dies, only the running items are lost.
 
-    The result of such an item is ``died(item)``. A caller that is interrupted does not wait for
-    running items. ``work`` is sent to each process once, so it may carry data.
+    The result of a lost item is ``died(item)``. On an interrupt, running items are abandoned.
+    ``work`` is sent to each process once, so it may carry data.
     """
     waiting = iter(items)
     others = active_children()
@@ -63,7 +63,7 @@ def run_in_processes(
 
 
 def _submit(pool: ProcessPoolExecutor, item: Any) -> Future[Any]:
-    """Submit an item; block Ctrl-C in a process that this starts, until it can ignore it."""
+    """Submit an item. Block Ctrl-C in a process that this starts, until it ignores Ctrl-C."""
     if not hasattr(signal, "pthread_sigmask"):
         return pool.submit(_do, item)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -73,7 +73,7 @@ def _submit(pool: ProcessPoolExecutor, item: Any) -> Future[Any]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_work: Callable[[Any], Any]  # of a worker
+_work: Callable[[Any], Any]  # in a worker
 
 
 def _do(item: Any) -> Any:
@@ -81,12 +81,12 @@ def _do(item: Any) -> Any:
 
 
 def _serve_parent(work: Callable[[Any], Any]) -> None:
-    """Leave Ctrl-C to the parent process, and exit when the parent is gone."""
+    """Ignore Ctrl-C, which the parent handles, and exit when the parent is gone."""
     global _work
     _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
-    assert parent is not None  # this is a worker
+    assert parent is not None  # because this is a worker
 
     def watch() -> None:
         wait_for([parent.sentinel])

@@ -1,18 +1,18 @@
-"""Strings that any terminal can print and any file can hold."""
+"""Strings that any terminal can print and any file can contain."""
 
 from __future__ import annotations
 
 import shlex
 import unicodedata
 
-# Control characters, lone surrogates, and the separators that some programs break lines at.
+# Control characters, lone surrogates, and separators that break lines in some programs.
 UNSAFE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def printable(text: str) -> str:
-    r"""Return text on one line, with characters that cannot be printed as escapes.
+    r"""Return text on one line, with unprintable characters escaped.
 
-    A file name that is not UTF-8 shows the bytes that it is made of.
+    A file name that is not UTF-8 shows its bytes.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 def _escape(character: str) -> str:
     if unicodedata.category(character) not in UNSAFE:
         return character
-    if 0xDC80 <= ord(character) <= 0xDCFF:  # how Python holds a byte that it could not decode
+    if 0xDC80 <= ord(character) <= 0xDCFF:  # a byte that Python could not decode
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape").decode("ascii")
 
@@ -50,7 +50,7 @@ def _python_escape(character: str) -> str:
 
 
 def shell_quoted(argument: str) -> str:
-    r"""Return an argument as a shell reads it, the bytes of a name that is not UTF-8 included.
+    r"""Return an argument in shell quotes, even if it is not UTF-8.
 
     Examples
     --------
@@ -64,5 +64,5 @@ def shell_quoted(argument: str) -> str:
 
 
 def encoded(text: str) -> bytes:
-    """Return text as UTF-8, with lone surrogates as escapes."""
+    """Return text as UTF-8, with lone surrogates escaped."""
     return text.encode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Errors that a study prints on one line."""
+"""Errors that a study prints as one line."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from quadfeat.apps.reporting.errors import CommandError
 
 
 class StudyError(CommandError):
-    """Bad input to a study; the message is one line that names the way out."""
+    """Bad input to a study. The message is one line and names a way out."""

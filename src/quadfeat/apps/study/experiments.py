@@ -1,4 +1,4 @@
-"""The experiments: each a function from a cell of the study to tidy rows."""
+"""The experiments: functions that turn a cell of the study into tidy rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.apps.study.data import Dataset, load
 from quadfeat.apps.study.methods import (
+    KERNEL_SVM,
     METHODS,
+    PAPER_RULE,
     RBF_SAMPLER,
     TOO_WIDE,
     make_kernel,
@@ -29,34 +31,38 @@ from quadfeat.apps.study.methods import (
 
 Row = dict[str, Any]
 
-HEADLINE = "B"
-FEWEST_ROWS = 100  # of the accuracy study
-MOST_ITERATIONS = 1000  # of a linear machine
-EXACT = "exact kernel"  # the ceiling of the accuracy study
+FEWEST_ROWS = 100  # for the accuracy experiment
+MOST_ITERATIONS = 1000  # of a linear model
+CHOOSING_SECONDS = 0.2  # about what rule="auto" takes to choose; measured on nine datasets
+FEWEST_OTHERS = 10  # rows for rule="auto"
+NO_BLOCKS = 0  # the n of a reference that has no features
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of one figure."""
+    """One measurement: a point of a figure."""
 
     experiment: str
-    dataset: str  # for walltime: the width
+    dataset: str  # for walltime: the dimension
     kernel: str
     method: str
-    n: int
+    n: int  # blocks of features, or NO_BLOCKS
 
     def __str__(self) -> str:
-        return f"{self.experiment}: {self.dataset}, {self.kernel}, {self.method}, n = {self.n}"
+        words = [self.dataset, self.kernel, self.method]
+        if self.n != NO_BLOCKS:
+            words.append(f"n = {self.n}")
+        return f"{self.experiment}: {', '.join(words)}"
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is spent on a cell. Everything that changes a number is here or in the cell."""
+    """The effort for each cell. Everything that changes a number is here or in the cell."""
 
     seed: int = 0
-    seconds: float = 0.06  # about what a kernel-error cell may take; sets the number of runs
-    headline_seconds: float = 0.12  # the same for the paper's method, whose agreement is the point
-    skip_beyond: float = 0.3  # seconds; cells that would take longer are left out
+    seconds: float = 0.06  # for a kernel-error cell, about; sets the number of runs
+    headline_seconds: float = 0.12  # the same for the paper's rule, which needs more certainty
+    skip_beyond: float = 0.3  # seconds; longer cells are skipped
     fewest_draws: int = 3
     most_draws: int = 100
     maps_per_draw: int = 2
@@ -75,7 +81,7 @@ FULL = Effort(
     skip_beyond=40.0,
     fewest_draws=4,
     accuracy_seeds=3,
-    accuracy_rows=70000,  # all of every set
+    accuracy_rows=70000,  # all rows of every dataset
     exact_rows=4000,
     timing_rows=512,
     timing_repeats=15,
@@ -83,49 +89,55 @@ FULL = Effort(
 
 
 class Skipped(Exception):
-    """A cell that is not run, for a reason that the report shows."""
+    """Raised by a cell that is not run; the message is the reason that the report shows."""
 
 
 def kernel_error(cell: Cell, effort: Effort) -> list[Row]:
-    """Return relative Frobenius errors over draws of rows, and over maps for each of them."""
+    """Return relative Frobenius errors for several samples of rows and several maps each."""
     data = _load(cell.dataset, effort.data_dir)
     method = METHODS[cell.method]
-    _refuse(cell, data.d)
-    draws = n_draws(cell, data, effort)
+    _check_can_run(cell, data.d)
     rows = []
-    for draw in range(draws):
-        left, right, exact = _problem(cell.dataset, cell.kernel, draw, effort)
-        norm = np.linalg.norm(exact)
+    for draw in range(n_draws(cell, data, effort)):
+        problem = _problem(cell.dataset, cell.kernel, draw, effort)
+        chosen = None
         for k in range(effort.maps_per_draw):
-            seed = _seed(effort.seed, cell.dataset, cell.kernel, cell.method, cell.n, draw, k)
-            features = method.features(cell.kernel, data.d, cell.n, seed).fit(left)
+            seed = _seed(effort.seed, cell.dataset, cell.kernel, method.alias, cell.n, draw, k)
+            features = method.features(cell.kernel, data.d, cell.n, seed)
+            if chosen is not None:  # choosing a rule takes longer than drawing another map
+                features.set_params(rule=chosen)
+            features.fit(problem.others)
+            chosen = features.rule_ if method.chooses else None
             if method.estimate == "kernel":
-                gram = features.approximate_kernel(left, right)
+                gram = features.approximate_kernel(problem.left, problem.right)
             else:
-                gram = features.transform(left) @ features.transform(right).T
-            error = float(np.linalg.norm(gram - exact) / norm)
+                gram = features.transform(problem.left) @ features.transform(problem.right).T
+            difference = np.linalg.norm(gram - problem.exact)
+            error = float(difference / np.linalg.norm(problem.exact))
             found = {"draw": draw, "map": k, "error": error, "as_published": data.as_published}
             rows.append({**asdict(cell), **found})
     return rows
 
 
 def n_draws(cell: Cell, data: Dataset, effort: Effort) -> int:
-    """Return how many samples of rows fit into the time that a cell may take."""
-    seconds = effort.maps_per_draw * _seconds_a_map(cell, data)
+    """Return how many samples of rows fit into the time for a cell."""
+    seconds = effort.maps_per_draw * _seconds_per_map(cell, data)
     needed = effort.fewest_draws * seconds
     if needed > effort.skip_beyond:
-        raise Skipped(f"left out: about {needed:.1g} seconds for the fewest runs that make sense")
-    allowed = effort.headline_seconds if cell.method == HEADLINE else effort.seconds
+        raise Skipped(f"the smallest meaningful number of runs takes about {needed:.1g} seconds")
+    allowed = effort.headline_seconds if cell.method == PAPER_RULE else effort.seconds
+    if METHODS[cell.method].chooses:
+        seconds += CHOOSING_SECONDS
     return int(np.clip(allowed / seconds, effort.fewest_draws, effort.most_draws))
 
 
-def _seconds_a_map(cell: Cell, data: Dataset) -> float:
-    """Return about how long one run takes, the same on every machine."""
+def _seconds_per_map(cell: Cell, data: Dataset) -> float:
+    """Estimate how long one run takes. The estimate is the same on every machine."""
     method = METHODS[cell.method]
     nodes, rows = 2 * cell.n * (data.d + 1), 2 * data.sample
     columns = nodes * (2 if cell.kernel == "gaussian" else 1)
     seconds = 2e-3 + rows * columns * (0.25 * rows / 1.5e10 + 5e-9)
-    if method.time == "d^2":
+    if not (method.fast or method.chooses):
         seconds += nodes * data.d * (1e-7 + rows * 2 / 2e10)
     if method.decomposes:
         seconds += nodes * 3 * data.d**2 / 2e10
@@ -133,42 +145,45 @@ def _seconds_a_map(cell: Cell, data: Dataset) -> float:
 
 
 def accuracy(cell: Cell, effort: Effort) -> list[Row]:
-    """Return test scores of a linear machine on features, or of the exact kernel machine.
+    """Return test scores of a linear model on features, or of the kernel SVM.
 
-    ``C`` is chosen for each of them in the same way: the best of a grid on a part of the training
-    rows that is held out, after training on a subsample.
+    Every contestant chooses ``C`` in the same way: by the best score of a grid on training rows
+    that are held out. That best score, ``validation_score``, also ranks methods, so that test rows
+    choose nothing.
     """
     data = _load(cell.dataset, effort.data_dir)
     if len(data.X) < FEWEST_ROWS:
-        raise Skipped(f"{len(data.X)} rows are too few to train on some and test on others")
+        raise Skipped(f"{len(data.X)} rows are too few to split into training and test rows")
     if data.d >= TOO_WIDE:
-        raise Skipped(f"linear machines take hours on features of rows with {data.d} columns")
+        raise Skipped(f"linear models take hours on features of {data.d} columns")
     if len(data.X) > 50 * effort.accuracy_rows:
-        raise Skipped("left out of --quick: the sample would be a small part of so many rows")
-    if cell.method != EXACT:
-        _refuse(cell, data.d)
+        raise Skipped("--quick would use too small a part of the rows: run with --full")
+    if cell.method != KERNEL_SVM:
+        _check_can_run(cell, data.d)
     rows = []
     for k in range(effort.accuracy_seeds):
         seed = _seed(effort.seed, cell.dataset, "split", k)
         X_train, X_test, y_train, y_test = _split(data, effort, seed)
-        if cell.method == EXACT:
+        if cell.method == KERNEL_SVM:
             X_train, y_train = X_train[: effort.exact_rows], y_train[: effort.exact_rows]
-            machine = _exact_machine(data, cell.kernel)
+            machine = _kernel_svm(data, cell.kernel)
         else:
-            map_seed = _seed(effort.seed, cell.dataset, cell.kernel, cell.method, cell.n, k)
-            features = METHODS[cell.method].features(cell.kernel, data.d, cell.n, map_seed)
+            method = METHODS[cell.method]
+            map_seed = _seed(effort.seed, cell.dataset, cell.kernel, method.alias, cell.n, k)
+            features = method.features(cell.kernel, data.d, cell.n, map_seed)
             X_train = features.fit(X_train).transform(X_train)
             X_test = features.transform(X_test)
             machine = _linear_machine(data, seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # it is a column of the rows
-            C = _choose_C(machine, X_train, y_train, seed)
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the rows report convergence
+            C, validation_score = _choose_C(machine, X_train, y_train, seed)
             fitted = machine(C).fit(X_train, y_train)
         found = {
             "split": k,
             "C": C,
             "train_rows": len(X_train),
             "converged": _has_converged(fitted),
+            "validation_score": validation_score,
             "score": float(fitted.score(X_test, y_test)),
         }
         rows.append({**asdict(cell), **found})
@@ -176,16 +191,16 @@ def accuracy(cell: Cell, effort: Effort) -> list[Row]:
 
 
 def walltime(cell: Cell, effort: Effort) -> list[Row]:
-    """Return times of the explicit map, and the size of its state."""
+    """Return the time of the explicit map and the size of its state."""
     d = int(cell.dataset)
     if cell.method != RBF_SAMPLER:
-        _refuse(cell, d)
+        _check_can_run(cell, d)
     X = np.random.default_rng(0).standard_normal((effort.timing_rows, d))
     features = walltime_map(cell.method, d, effort.seed)
     start = time.perf_counter()
     features.fit(X)
     fit_seconds = time.perf_counter() - start
-    Z = features.transform(X)  # once for nothing: what is compiled or cached
+    Z = features.transform(X)  # warm-up: the first call compiles and fills caches
     best = np.inf
     for _ in range(effort.timing_repeats):
         start = time.perf_counter()
@@ -211,14 +226,15 @@ EXPERIMENTS: dict[str, Callable[[Cell, Effort], list[Row]]] = {
 }
 
 
-def _refuse(cell: Cell, d: int) -> None:
-    reason = METHODS[cell.method].refusal(cell.kernel, d)
+def _check_can_run(cell: Cell, d: int) -> None:
+    """Raise ``Skipped`` if the method does not support the kernel or the dimension."""
+    reason = METHODS[cell.method].why_not(cell.kernel, d)
     if reason is not None:
         raise Skipped(reason)
 
 
 def _seed(*parts: object) -> int:
-    """Return a seed that depends on all parts and on nothing else."""
+    """Return a seed that depends on all parts and nothing else."""
     return zlib.crc32("/".join(map(str, parts)).encode())
 
 
@@ -227,15 +243,27 @@ def _load(name: str, data_dir: str | None) -> Dataset:
     return load(name, Path(data_dir) if data_dir else None)
 
 
+@dataclass(frozen=True)
+class _Problem:
+    """Two samples of rows, their exact kernel matrix, and other rows of the same dataset."""
+
+    left: Float64Array
+    right: Float64Array
+    exact: Float64Array
+    others: Float64Array
+
+
 @lru_cache(maxsize=128)
-def _problem(
-    name: str, kernel: str, draw: int, effort: Effort
-) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Return two samples of rows and their kernel, the same for every method and n."""
+def _problem(name: str, kernel: str, draw: int, effort: Effort) -> _Problem:
+    """Return the same problem for every method and n."""
     data = _load(name, effort.data_dir)
     rng = np.random.default_rng(_seed(effort.seed, name, "rows", draw))
-    left, right = (data.X[rng.choice(data.n_train, data.sample, replace=False)] for _ in range(2))
-    return left, right, make_kernel(kernel, data.d)(left, right)
+    left, right = (rng.choice(data.n_train, data.sample, replace=False) for _ in range(2))
+    # rule="auto" chooses on rows whose error is not measured, if there are enough of them.
+    unused = np.setdiff1d(np.arange(data.n_train), np.union1d(left, right))
+    others = rng.permutation(unused)[: data.sample] if len(unused) >= FEWEST_OTHERS else left
+    exact = make_kernel(kernel, data.d)(data.X[left], data.X[right])
+    return _Problem(data.X[left], data.X[right], exact, data.X[others])
 
 
 def _split(data: Dataset, effort: Effort, seed: int) -> list[Array]:
@@ -256,7 +284,7 @@ def _has_converged(machine: Any) -> bool:
     return bool(np.max(machine.n_iter_) < MOST_ITERATIONS)
 
 
-def _exact_machine(data: Dataset, kernel: str) -> Callable[[float], Any]:
+def _kernel_svm(data: Dataset, kernel: str) -> Callable[[float], Any]:
     exact = make_kernel(kernel, data.d)
     machine = SVC if data.task == "classification" else SVR
     return lambda C: machine(kernel=exact, C=C)
@@ -267,7 +295,7 @@ def _linear_machine(data: Dataset, seed: int) -> Callable[[float], Any]:
         return lambda C: LinearSVC(
             C=C, dual="auto", random_state=seed, max_iter=MOST_ITERATIONS, tol=1e-3
         )
-    # In the primal, which has a smooth loss only without the absolute value.
+    # The primal solver needs a smooth loss: squared, not absolute.
     return lambda C: LinearSVR(
         C=C,
         loss="squared_epsilon_insensitive",
@@ -277,12 +305,15 @@ def _linear_machine(data: Dataset, seed: int) -> Callable[[float], Any]:
     )
 
 
-def _choose_C(machine: Callable[[float], Any], X: Array, y: Array, seed: int) -> float:
-    """Return the best of a grid on rows that are held out."""
+def _choose_C(
+    machine: Callable[[float], Any], X: Array, y: Array, seed: int
+) -> tuple[float, float]:
+    """Return the best of a grid on held-out rows, and its score there."""
     size = min(len(X), 1500)
     X_fit, X_held, y_fit, y_held = train_test_split(
         X[:size], y[:size], test_size=0.3, random_state=seed
     )
     grid = (0.1, 1.0, 10.0, 100.0)
     scores = [machine(C).fit(X_fit, y_fit).score(X_held, y_held) for C in grid]
-    return grid[int(np.argmax(scores))]
+    best = int(np.argmax(scores))
+    return grid[best], float(scores[best])

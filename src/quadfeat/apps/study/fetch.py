@@ -1,12 +1,11 @@
-"""Fetch the paper's data sets from where they are published, once, whole and unchanged.
+"""Download the paper's datasets, once and completely.
 
-pooch downloads: to a temporary file that takes its name only when its checksum is right. Our own
-code remains for what pooch does not do:
+pooch downloads to a temporary file and renames it once its checksum is right. This module adds:
 
 - A cached file whose checksum has changed is an error. pooch would replace it silently.
-- Errors name the file to provide by hand when there is no network.
+- Without a network, errors name the file to provide by hand.
 - Archives are unpacked in memory. pooch's processors write files beside the cached ones.
-- ``cache_folder`` stays in ``~/.cache`` on every platform, where earlier versions kept data.
+- ``cache_folder`` is in ``~/.cache`` on every platform, as in earlier versions.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from quadfeat.apps.study.errors import StudyError
 from quadfeat.io.files import atomic_write
 
 CHUNK = 1 << 16
-TIMEOUT = 60.0  # seconds without a byte
+TIMEOUT = 60.0  # seconds without data
 
 
 class Progress(Protocol):
-    """A progress bar, as pooch drives one."""
+    """A progress bar with the methods that pooch calls."""
 
     total: int
 
@@ -52,20 +51,20 @@ class Progress(Protocol):
 
 
 class Source(Protocol):
-    """Where a data set comes from."""
+    """The origin of a dataset."""
 
     def get(self, folder: Path, progress: Progress | None) -> tuple[Array, Array]:
-        """Return rows and targets, keeping what is downloaded in ``folder``."""
+        """Return rows and targets, and keep downloaded files in ``folder``."""
 
     def describe(self) -> str:
         """Return the address."""
 
     def forget(self, folder: Path) -> None:
-        """Delete what was downloaded, because it is of no use."""
+        """Delete downloaded files that are of no use."""
 
 
 def cache_folder() -> Path:
-    """Return where fetched data sets are kept: ``QUADFEAT_CACHE``, or the user's cache folder."""
+    """Return the folder of downloaded datasets: ``QUADFEAT_CACHE`` or the user's cache."""
     folder = os.environ.get("QUADFEAT_CACHE")
     if folder:
         return Path(folder)
@@ -75,7 +74,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class OpenML:
-    """A data set of openml.org, through scikit-learn, which compares the checksums it is given."""
+    """A dataset of openml.org, downloaded by scikit-learn, which compares checksums."""
 
     data_id: int
 
@@ -95,13 +94,13 @@ class OpenML:
 
 @dataclass(frozen=True)
 class Files:
-    """Files on a server, and what makes arrays of their contents.
+    """Files on a server, and a function that turns their contents into arrays.
 
     Attributes
     ----------
     sha256 : tuple of str
-        One for each file, where they are published. The digest of a file that was fetched is kept
-        beside it, so that a later change is seen either way.
+        A digest for each file, if they are published. Otherwise the digest of the first download
+        is kept beside the file, so that later changes are found.
     """
 
     urls: tuple[str, ...]
@@ -136,36 +135,36 @@ class Files:
 def fetch(
     name: str, source: Source, shape: tuple[int, int], progress: Progress | None = None
 ) -> Path:
-    """Fetch a data set into the cache, unless it is there, and return its archive."""
+    """Download a dataset into the cache, unless it is there, and return its archive."""
     folder = cache_folder()
     archive = folder / f"{name}.npz"
     if archive.exists():
         return archive
-    by_hand = f"put the data set as {name}.npz (arrays X and y) into {folder}."
+    by_hand = f"put {name}.npz with arrays X and y into {folder}."
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StudyError(f"cannot write to {folder} ({error}): set QUADFEAT_CACHE.") from error
+        raise StudyError(f"cannot write to {folder} ({error}). Set QUADFEAT_CACHE.") from error
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of scikit-learn, that it tries again
+            warnings.simplefilter("ignore")  # scikit-learn warns when it retries
             X, y = source.get(folder, progress)
     except StudyError:
         raise
     except (OSError, HTTPException) as error:
         raise StudyError(
-            f"cannot fetch '{name}' from {source.describe()} ({one_line_of(error)}): are you "
-            f"offline? If so, {by_hand}"
+            f"cannot download '{name}' from {source.describe()} ({one_line_of(error)}). If you are "
+            f"offline, {by_hand}"
         ) from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         source.forget(folder)
         raise StudyError(
-            f"what {source.describe()} sent is not '{name}' ({error}): try again, or {by_hand}"
+            f"{source.describe()} did not send '{name}' ({error}). Try again, or {by_hand}"
         ) from error
     if X.shape != shape or len(y) != len(X):
         source.forget(folder)
         raise StudyError(
-            f"what {source.describe()} sent for '{name}' has shape {X.shape}, not {shape}: "
+            f"{source.describe()} sent '{name}' with shape {X.shape}, not {shape}. Instead, "
             + by_hand
         )
     with atomic_write(archive) as file:
@@ -174,37 +173,37 @@ def fetch(
 
 
 def download(url: str, path: Path, sha256: str | None, progress: Progress | None) -> None:
-    """Download a file, which appears only when it is whole and has the expected checksum."""
-    import pooch  # here because most commands download nothing
+    """Download a file. It appears only if it is complete and has the expected checksum."""
+    import pooch  # imported here because most commands download nothing
 
-    pooch.get_logger().setLevel(logging.WARNING)  # the progress bar says it already
+    pooch.get_logger().setLevel(logging.WARNING)  # the progress bar is enough
     downloader = pooch.HTTPDownloader(
         progressbar=progress or False,
         chunk_size=CHUNK,
         timeout=TIMEOUT,
-        headers={"Accept-Encoding": "identity"},  # the bytes as they are published
+        headers={"Accept-Encoding": "identity"},  # the published bytes, not recompressed
     )
     try:
         pooch.retrieve(url, sha256, fname=path.name, path=path.parent, downloader=downloader)
-    except OSError as error:  # first, because some errors of requests are ValueErrors, too
+    except OSError as error:  # first, because some errors of requests are also ValueErrors
         raise OSError(one_line_of(_first_cause(error))) from error
     except ValueError as error:
         raise StudyError(
-            f"{url} does not have the checksum that is known, so nothing was kept: {error}"
+            f"{url} has an unexpected checksum, so nothing was kept: {error}"
         ) from error
     with atomic_write(_digest_path(path)) as file:
         file.write(pooch.file_hash(str(path)).encode())
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """Return where a chain of errors began; requests wraps "connection refused" three times."""
+    """Return the first error of a chain; requests wraps "connection refused" three times."""
     while before := error.__cause__ or error.__context__:
         error = before
     return error
 
 
 def check_digest(path: Path, sha256: str | None) -> None:
-    """Reject a file that is not what was fetched, or not what is known."""
+    """Reject a file that has changed since its download, or differs from the published one."""
     import pooch
 
     found = pooch.file_hash(str(path))
@@ -212,7 +211,7 @@ def check_digest(path: Path, sha256: str | None) -> None:
     expected = sha256 or (kept.read_text() if kept.exists() else found)
     if found != expected:
         raise StudyError(
-            f"{path} has the checksum {found}, not {expected}: delete it and fetch it again."
+            f"checksum mismatch: {path} has {found}, not {expected}. Delete it and fetch it again."
         )
 
 
@@ -221,7 +220,7 @@ def _digest_path(path: Path) -> Path:
 
 
 def power_plant(contents: list[bytes]) -> tuple[Array, Array]:
-    """Return the first sheet of the power plant's workbook."""
+    """Return the first sheet of the workbook with the power plant's data."""
     import pandas as pd
 
     with zipfile.ZipFile(io.BytesIO(contents[0])) as archive:
@@ -236,7 +235,7 @@ def svmlight(contents: list[bytes], n_features: int) -> tuple[Array, Array]:
     """Return the rows of compressed LIBSVM files, one file after the other."""
     try:
         files = [io.BytesIO(bz2.decompress(content)) for content in contents]
-    except OSError as error:  # which elsewhere means that the network or the disk failed
+    except OSError as error:  # elsewhere, an OSError means a failure of network or disk
         raise ValueError(f"not compressed by bzip2: {error}") from error
     parts = load_svmlight_files(files, n_features=n_features)
     X = np.vstack([part.toarray() for part in parts[0::2]])

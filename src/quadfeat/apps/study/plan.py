@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quadfeat.apps.study.data import CATALOGUE, PAPER
-from quadfeat.apps.study.experiments import EXACT, Cell
-from quadfeat.apps.study.methods import RBF_SAMPLER
+from quadfeat.apps.study.experiments import CHOOSING_SECONDS, NO_BLOCKS, Cell, Effort
+from quadfeat.apps.study.methods import KERNEL_SVM, METHODS, PAPER_RULE, RBF_SAMPLER
 
-# Beyond this width the accuracy study has one n only: the quick one, and the full one, whose
-# features would otherwise take many gigabytes.
+# The accuracy experiment runs a single n on wider data: beyond WIDE columns in a quick study, and
+# beyond VERY_WIDE in a full one, whose features would otherwise take many gigabytes.
 WIDE, VERY_WIDE = 100, 500
 
 
@@ -21,7 +21,7 @@ def plan(
     *,
     full: bool,
 ) -> list[Cell]:
-    """Return the cells in the order in which they are run and shown."""
+    """Return the cells in the order in which they run and appear."""
     cells = []
     if "kernel-error" in experiments:
         cells += [
@@ -36,30 +36,43 @@ def plan(
             Cell("accuracy", dataset, kernel, method, n)
             for dataset in datasets
             for kernel in kernels
-            for method in (*methods, EXACT)
+            for method in (*methods, KERNEL_SVM)
             for n in _blocks(dataset, method, full=full)
         ]
     if "walltime" in experiments:
-        widths = [2**k for k in (range(4, 13) if full else range(5, 11))]
+        dimensions = [2**k for k in (range(4, 13) if full else range(5, 11))]
         cells += [
             Cell("walltime", str(d), "gaussian", method, 1)
             for method in (*methods, RBF_SAMPLER)
-            for d in widths
+            for d in dimensions
         ]
     return cells
 
 
+def expected_seconds(cell: Cell, effort: Effort) -> float:
+    """Estimate how long a cell takes, to show the remaining time."""
+    seconds = 0.15  # about what a quick cell takes on one core
+    if cell.experiment == "kernel-error":
+        seconds += effort.headline_seconds if cell.method == PAPER_RULE else effort.seconds
+    if cell.method in METHODS and METHODS[cell.method].chooses:
+        seconds = max(seconds, effort.fewest_draws * CHOOSING_SECONDS)
+    return seconds
+
+
 def _blocks(dataset: str, method: str, *, full: bool) -> Sequence[int]:
-    """Return the n of the accuracy study, fewer where linear machines take their time."""
-    if method == EXACT:
-        return (0,)
+    """Return the values of n for the accuracy experiment, fewer if linear models are slow."""
+    if method == KERNEL_SVM:
+        return (NO_BLOCKS,)
     width = CATALOGUE[dataset].shape[1]
     if full:
         return range(1, 6) if width <= VERY_WIDE else (1,)
     return (1, 2) if width <= WIDE else (1,)
 
 
-def default_datasets(here: Sequence[str], *, full: bool) -> list[str]:
-    """Return what is studied if nothing is named: all that is here, in full the paper's sets."""
-    paper = [name for name in here if name in PAPER]
-    return paper if full and paper else list(here)
+def default_datasets(found: Sequence[str], *, full: bool) -> list[str]:
+    """Return the datasets of a study that names none.
+
+    A quick study takes all that were found. A full one takes those of the paper, if there are any.
+    """
+    paper = [name for name in found if name in PAPER]
+    return paper if full and paper else list(found)

@@ -19,24 +19,31 @@ from quadfeat.apps.reporting.machine import machine
 from quadfeat.apps.reporting.processes import run_in_processes
 from quadfeat.apps.study.data import signature
 from quadfeat.apps.study.errors import StudyError
-from quadfeat.apps.study.experiments import EXPERIMENTS, Cell, Effort, Row, Skipped
+from quadfeat.apps.study.experiments import (
+    EXPERIMENTS,
+    NO_BLOCKS,
+    Cell,
+    Effort,
+    Row,
+    Skipped,
+)
 from quadfeat.io.files import atomic_write
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a cell: rows, or the reason why there are none."""
+    """The result of a cell: rows, or the reason for having none."""
 
     cell: Cell
     rows: list[Row] = field(default_factory=list)
     skipped: str | None = None
     failed: str | None = None
-    machine: dict[str, Any] = field(default_factory=dict)  # what it ran on
-    kept: bool = False  # whether it is from an earlier run
+    machine: dict[str, Any] = field(default_factory=dict)  # that it ran on
+    kept: bool = False  # from an earlier run
 
 
 def run_cell(cell: Cell, effort: Effort) -> Outcome:
-    """Run one cell on one thread, so that its numbers do not depend on how many run beside it."""
+    """Run one cell on one thread, so that results do not depend on the number of processes."""
     with threadpool_limits(1):
         try:
             rows = EXPERIMENTS[cell.experiment](cell, effort)
@@ -51,7 +58,7 @@ def run_cell(cell: Cell, effort: Effort) -> Outcome:
 
 
 class Store:
-    """The finished cells of a configuration, a file each in a folder named by its fingerprint."""
+    """The finished cells of a configuration: one file each, in a folder named by a hash."""
 
     def __init__(self, folder: Path, effort: Effort) -> None:
         self.folder = folder
@@ -61,7 +68,8 @@ class Store:
         try:
             self.cells.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StudyError(f"cannot write to {folder}: {error.strerror or error}.") from error
+            reason = error.strerror or error
+            raise StudyError(f"cannot write to {folder}: {reason}. Give another --out.") from error
 
     def _path(self, cell: Cell) -> Path:
         parts = (cell.dataset, cell.kernel, cell.method, str(cell.n))
@@ -69,14 +77,14 @@ class Store:
         return self.cells / cell.experiment / f"{name}.json"
 
     def load(self, cell: Cell) -> Outcome | None:
-        """Return a finished cell, if it was saved and its dataset has not changed since."""
+        """Return a finished cell, or None if it was not saved or its dataset has changed."""
         try:
             content = json.loads(self._path(cell).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise StudyError(f"{self._path(cell)} cannot be read ({error}): delete it.") from error
-        # Errors are the same on every machine, to rounding; times are not.
+            raise StudyError(f"cannot read {self._path(cell)} ({error}). Delete it.") from error
+        # Errors are the same on every machine up to rounding. Times are not.
         moved = cell.experiment == "walltime" and content["machine"] not in ({}, machine())
         if content["data"] != self._signature(cell) or moved:
             return None
@@ -92,7 +100,7 @@ class Store:
         return "" if cell.experiment == "walltime" else signature(cell.dataset, self.data_dir)
 
     def save(self, outcome: Outcome) -> None:
-        """Save a finished cell. The next run tries a failed one again."""
+        """Save a finished cell. The next run repeats a failed one."""
         if outcome.failed is None:
             content = {
                 "rows": outcome.rows,
@@ -103,7 +111,7 @@ class Store:
             self.write(self._path(outcome.cell), json.dumps(content).encode())
 
     def write(self, path: Path, content: bytes) -> None:
-        """Write a file as a whole or not at all."""
+        """Write a file completely or not at all."""
         try:
             with atomic_write(path) as file:
                 file.write(content)
@@ -120,7 +128,7 @@ def run(cells: Sequence[Cell], effort: Effort, store: Store, jobs: int) -> Itera
             missing.append(cell)
         else:
             yield outcome
-    # Times are measured with nothing running beside them.
+    # Timings run last and alone, so that nothing disturbs them.
     timed = [cell for cell in missing if cell.experiment == "walltime"]
     others = [cell for cell in missing if cell.experiment != "walltime"]
     results: Iterator[Outcome]
@@ -138,12 +146,12 @@ def run(cells: Sequence[Cell], effort: Effort, store: Store, jobs: int) -> Itera
 
 
 def _run_in_processes(cells: Sequence[Cell], effort: Effort, jobs: int) -> Iterator[Outcome]:
-    """Yield outcomes from worker processes; if one dies, only running cells are lost."""
+    """Yield outcomes from worker processes. If one dies, only running cells are lost."""
     return run_in_processes(
         partial(run_cell, effort=effort),
         cells,
         jobs,
-        lambda cell: Outcome(cell, failed="its process died: out of memory?"),
+        lambda cell: Outcome(cell, failed="the worker process died, perhaps out of memory"),
     )
 
 
@@ -155,17 +163,24 @@ def fingerprint(effort: Effort) -> str:
 
 
 def tables(outcomes: Sequence[Outcome]) -> dict[str, pd.DataFrame]:
-    """Return the rows of each experiment that has any, with the machine they ran on."""
+    """Return the rows of each experiment that has any, with the machine that ran them."""
     rows: dict[str, list[Row]] = {}
     for outcome in outcomes:
         if outcome.rows:
             found = [{**row, **outcome.machine} for row in outcome.rows]
             rows.setdefault(outcome.cell.experiment, []).extend(found)
-    return {experiment: pd.DataFrame(found) for experiment, found in rows.items()}
+    return {experiment: _frame(found) for experiment, found in rows.items()}
+
+
+def _frame(rows: list[Row]) -> pd.DataFrame:
+    """Return rows as a table, without the number of blocks if there are none."""
+    table = pd.DataFrame(rows)
+    blocks = table["n"].astype("Int64")
+    return table.assign(n=blocks.mask(blocks == NO_BLOCKS))
 
 
 def provenance(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """Return the machines that the rows ran on, or this one if there are no rows."""
+    """Return the machines that ran the cells, or this one if there are no rows."""
     found: dict[str, dict[str, None]] = {}
     for outcome in outcomes:
         for key, value in outcome.machine.items():

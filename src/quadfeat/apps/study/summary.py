@@ -1,4 +1,4 @@
-"""From rows to means and intervals, and whether they agree with the published ones."""
+"""Turn rows into means and intervals, and compare them with the published errors."""
 
 from __future__ import annotations
 
@@ -9,36 +9,42 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from quadfeat.apps.study.experiments import EXACT, HEADLINE
+from quadfeat.apps.study.methods import ALIASES, AUTO, KERNEL_SVM, METHODS, PAPER_RULE, PLAIN
 
 CITATION = (
     "Munkhoeva, Kapushev, Burnaev, Oseledets: Quadrature-based features for kernel approximation, "
-    "NeurIPS 2018; means and deviations as published with the authors' code"
+    "NeurIPS 2018; means and standard deviations as published with the authors' code"
 )
 
-# Where ours differs from the published figure for a reason, by method.
+# How our implementation differs from the authors', by method.
 REASONS = {
-    "Gort": (
-        "theirs takes orthonormal columns of a tall matrix, whose rows are not orthogonal; ours "
-        "has d orthonormal rows a block, as orthogonal random features are defined"
+    "orf": (
+        "The authors take orthonormal columns of a tall matrix, whose rows are not orthogonal. "
+        "quadfeat has d orthonormal rows per block, the definition of the method."
     ),
-    "QMC": "ours is a scrambled Halton sequence, which varies between runs and is unbiased",
-    "GQ": "ours draws points of a degree-8 Gauss-Hermite grid by their weight",
-    "ROM": "ours pads d to a power of two and has three blocks of random signs",
-    HEADLINE: (
-        "their butterflies take angles from neighbouring coordinates of one vector and reuse one "
-        "factor in all rounds; ours draw all angles afresh, so that columns are uniform"
+    "halton": (
+        "quadfeat scrambles the Halton sequence, so that it varies between runs and is unbiased."
+    ),
+    "gauss-hermite": "quadfeat draws points of a degree-8 Gauss-Hermite grid by their weights.",
+    "rom": "quadfeat pads d to a power of two and uses three blocks of random signs.",
+    PAPER_RULE: (
+        "The authors' butterflies take angles from neighboring coordinates of one vector and reuse "
+        "one factor in all rounds. quadfeat draws all angles afresh, so that columns are uniform."
     ),
 }
+
+TIE_PERCENT = 2  # errors that differ by less are a tie
+TIE_ERRORS = 2.0  # so are errors within this number of standard errors
+
+_KEYS = ["dataset", "kernel", "method", "n"]
 
 
 def published() -> pd.DataFrame:
     """Return the errors that the authors published."""
-    with (
-        files("quadfeat.apps.study").joinpath("published_errors.csv").open(encoding="utf-8") as file
-    ):
+    source = files("quadfeat.apps.study").joinpath("published_errors.csv")
+    with source.open(encoding="utf-8") as file:
         table = pd.read_csv(file, comment="#")
-    return table.rename(
+    return table.assign(method=table["method"].map(ALIASES)).rename(
         columns={
             "mean_relative_error": "published",
             "std": "published_sd",
@@ -48,29 +54,29 @@ def published() -> pd.DataFrame:
 
 
 def kernel_errors(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return mean, interval and both spreads of each cell, beside what was published.
+    """Return the mean error of each cell with its interval, beside the published error.
 
-    A cell has several samples of rows and several maps for each. Its mean is that of the samples'
-    means, whose spread gives the interval. The spread over samples alone, ``sd_rows``, is what a
-    study that draws its rows once, as the authors' did, cannot see in its own deviations. It is the
-    difference of two variances, and noisy, so the five n, which have the same samples, share one
-    estimate relative to their means.
+    A cell has several samples of rows, and several maps for each sample. Its mean is the mean over
+    samples. Their spread gives the interval, on a logarithmic scale because errors are positive.
+
+    ``sd_rows`` is the standard deviation over samples of rows alone. The authors drew their rows
+    once, so their standard deviations do not include it. It comes from the difference of two
+    variances and is noisy, so all n of a method share one estimate relative to their means.
     """
-    keys = ["dataset", "kernel", "method", "n"]
-    by_draw = rows.groupby([*keys, "draw"], sort=False)["error"].agg(["mean", "var", "size"])
-    table = by_draw.groupby(keys, sort=False).apply(_spread).reset_index()
+    by_draw = rows.groupby([*_KEYS, "draw"], sort=False)["error"].agg(["mean", "var", "size"])
+    table = by_draw.groupby(_KEYS, sort=False).apply(_spread).reset_index()
     weights = table["draws"] - 1
     relative = table["var_rows"] / table["mean"] ** 2
     weighted = pd.DataFrame({"sum": weights * relative, "of": weights})
-    shared = weighted.groupby([table[key] for key in keys[:-1]]).transform("sum")
+    shared = weighted.groupby([table[key] for key in _KEYS[:-1]]).transform("sum")
     table["sd_rows"] = np.sqrt((shared["sum"] / shared["of"]).clip(lower=0)) * table["mean"]
-    published_shape = rows.groupby(keys, sort=False)["as_published"].all().reset_index()
+    published_shape = rows.groupby(_KEYS, sort=False)["as_published"].all().reset_index()
     table["as_published"] = published_shape["as_published"]
-    theirs = table.merge(published(), on=keys, how="left").set_index(table.index)
+    theirs = table.merge(published(), on=_KEYS, how="left").set_index(table.index)
     columns = ["published", "published_sd", "published_runs"]
-    # Another set by the same name is not compared.
+    # A different dataset with the same name is not compared.
     table[columns] = theirs[columns].where(table["as_published"])
-    # Few draws make an uncertain standard error; Student's law says by how much to widen it.
+    # Few draws give an uncertain standard error. Student's t distribution widens it accordingly.
     widened = table["se"] * stats.t.ppf(stats.norm.cdf(3), (table["draws"] - 1).clip(lower=1)) / 3
     combined = np.sqrt(
         widened**2 + table["sd_rows"] ** 2 + table["published_sd"] ** 2 / table["published_runs"]
@@ -83,18 +89,19 @@ def kernel_errors(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _spread(draws: pd.DataFrame) -> pd.Series:
-    """Return the statistics of one cell from the means of its draws of rows."""
+    """Return the statistics of one cell from the means of its samples of rows."""
     n_draws, maps = len(draws), int(draws["size"].iloc[0])
     between = float(draws["mean"].var(ddof=1)) if n_draws > 1 else np.nan
     within = float(draws["var"].mean()) if maps > 1 else np.nan
-    se = np.sqrt(between / n_draws)
-    reach = stats.t.ppf(0.975, n_draws - 1) * se if n_draws > 1 else np.nan
     mean = float(draws["mean"].mean())
+    se = np.sqrt(between / n_draws)
+    # On a logarithmic scale, the lower bound of a positive quantity is positive.
+    factor = np.exp(stats.t.ppf(0.975, n_draws - 1) * se / mean) if n_draws > 1 else np.nan
     return pd.Series(
         {
             "mean": mean,
-            "low": mean - reach,
-            "high": mean + reach,
+            "low": mean / factor,
+            "high": mean * factor,
             "se": se,
             "sd_maps": np.sqrt(within),
             "var_rows": between - within / maps,  # unbiased, so it may be negative
@@ -105,17 +112,14 @@ def _spread(draws: pd.DataFrame) -> pd.Series:
 
 
 def _verdict(cell: Any) -> str:
-    """Return in words how a cell compares with the published one."""
+    """Describe how a cell compares with the published one."""
     if cell.agrees is None:
         return ""
-    if cell.agrees:
-        return "agrees"
-    remark = f" (see the remark on {cell.method})" if cell.method in REASONS else ""
-    return f"differs by {100 * cell.difference:+.0f} %{remark}"
+    return "agrees" if cell.agrees else f"differs by {100 * cell.difference:+.0f} %"
 
 
 def agreement(table: pd.DataFrame) -> pd.DataFrame:
-    """Return for each method how many cells agree with the published ones."""
+    """Count for each method the cells that agree with the published ones."""
     found = []
     for method, part in table[table["published"].notna()].groupby("method", sort=False):
         agrees = part["agrees"].astype(bool)
@@ -125,30 +129,28 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
                 "agree": int(agrees.sum()),
                 "of": len(part),
                 "median difference, %": 100 * part["difference"].median(),
-                "where they differ, %": _span(100 * part["difference"][~agrees]),
+                "differences outside, %": _span(100 * part["difference"][~agrees]),
             }
         )
-    columns = ["method", "agree", "of", "median difference, %", "where they differ, %"]
+    columns = ["method", "agree", "of", "median difference, %", "differences outside, %"]
     return pd.DataFrame(found, columns=columns)
 
 
 def remarks(table: pd.DataFrame) -> list[str]:
-    """Return a sentence with its number on each method that is not quite the authors'."""
+    """Return a remark on each method whose implementation differs from the authors'."""
     found = []
     for method, agree, of, median, span in agreement(table).itertuples(index=False):
         if method not in REASONS:
             continue
+        title = METHODS[method].title
         if agree == of:
-            found.append(
-                f"{method}: {REASONS[method]}. It does not show: all {of} cells agree, and ours "
-                f"is {median:+.1f} % from theirs in median."
-            )
+            text = f"all {of} errors agree; the median difference is {median:+.1f} %."
         else:
-            found.append(
-                f"{method}: {of - agree} of {of} cells differ beyond three standard errors, by "
-                f"{span} %; ours is {median:+.1f} % from theirs in median over all. A likely "
-                f"reason: {REASONS[method]}."
+            text = (
+                f"{of - agree} of {of} errors differ, by {span} %; the median difference is "
+                f"{median:+.1f} %. The likely reason:"
             )
+        found.append(f"{title}: {text} {REASONS[method]}")
     return found
 
 
@@ -156,65 +158,138 @@ def _span(values: pd.Series) -> str:
     return f"{values.min():+.0f} to {values.max():+.0f}" if len(values) else ""
 
 
-def winners(table: pd.DataFrame) -> pd.DataFrame:
-    """Return for each data set and kernel who has the smallest error, and by what factor.
+def typical_errors(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the error of each dataset, kernel and method, in geometric mean over n.
 
-    Errors are compared at equal n, in geometric mean over those n that all methods ran.
+    Only those n count that all methods ran. ``log_se`` is the standard error of the logarithm.
     """
     found = []
     for (dataset, kernel), part in table.groupby(["dataset", "kernel"], sort=False):
-        wide = part.pivot(index="n", columns="method", values="mean").dropna(axis=0, how="any")
-        if wide.empty or wide.shape[1] < 2:
+        means = part.pivot(index="n", columns="method", values="mean").dropna(axis=0, how="any")
+        if means.empty:
             continue
-        typical = np.exp(np.log(wide).mean()).sort_values()
+        errors = part.pivot(index="n", columns="method", values="se").loc[means.index] / means
+        typical = np.exp(np.log(means).mean())
+        log_se = np.sqrt((errors**2).sum()) / len(means)
+        found += [
+            {
+                "dataset": dataset,
+                "kernel": kernel,
+                "method": method,
+                "error": typical[method],
+                "log_se": log_se[method],
+            }
+            for method in dict.fromkeys(part["method"])
+        ]
+    return pd.DataFrame(found, columns=["dataset", "kernel", "method", "error", "log_se"])
+
+
+def relative_errors(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Return typical errors divided by those of a baseline; drop pairs without the baseline."""
+    typical = typical_errors(table)
+    keys = ["dataset", "kernel"]
+    base = typical[typical["method"] == baseline].set_index(keys)["error"]
+    joined = typical.join(base.rename("baseline"), on=keys)
+    joined["ratio"] = joined["error"] / joined["baseline"]
+    return joined[joined["ratio"].notna()].drop(columns="baseline").reset_index(drop=True)
+
+
+def ratios_by_kernel(relative: pd.DataFrame) -> pd.DataFrame:
+    """Return the ratio of each kernel and method, in geometric mean over datasets.
+
+    Methods are compared on the same datasets: those that all methods of the kernel ran.
+    """
+    found = []
+    for kernel, part in relative.groupby("kernel", sort=False):
+        wide = part.pivot(index="dataset", columns="method", values="ratio")
+        common = wide.dropna(axis=0, how="any")
+        ratios = np.exp(np.log(common if len(common) else wide).mean())
+        found += [
+            {"kernel": kernel, "method": method, "ratio": ratios[method]}
+            for method in dict.fromkeys(part["method"])
+        ]
+    return pd.DataFrame(found, columns=["kernel", "method", "ratio"])
+
+
+def rank(by_kernel: pd.DataFrame) -> pd.Series:
+    """Return methods from the best to the worst, with their typical ratio to the best method.
+
+    The best method is that of each kernel, so methods that do not run all kernels compare fairly.
+    """
+    best = by_kernel.groupby("kernel")["ratio"].transform("min")
+    logarithms = np.log(by_kernel["ratio"] / best)
+    return np.exp(logarithms.groupby(by_kernel["method"], sort=False).mean()).sort_values()
+
+
+def overall_ratio(relative: pd.DataFrame, method: str) -> float:
+    """Return the ratio of a method, in geometric mean over all kernels; NaN if it did not run."""
+    by_kernel = ratios_by_kernel(relative)
+    ratios = by_kernel[by_kernel["method"] == method]["ratio"]
+    return float(np.exp(np.log(ratios).mean())) if len(ratios) else np.nan
+
+
+def winners(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the method with the smallest error for each dataset and kernel.
+
+    ``tied`` has the other methods whose errors differ by less than 2 % or two standard errors.
+    """
+    found = []
+    for (dataset, kernel), part in typical_errors(table).groupby(["dataset", "kernel"], sort=False):
+        if len(part) < 2:
+            continue
+        ranked = part.set_index("method").sort_values("error")
+        best = ranked.iloc[0]
+        ratios = ranked["error"] / best["error"]
+        noise = np.sqrt(ranked["log_se"].fillna(0) ** 2 + np.nan_to_num(best["log_se"]) ** 2)
+        near = ratios <= np.maximum(1 + TIE_PERCENT / 100, np.exp(TIE_ERRORS * noise))
         row = {
             "dataset": dataset,
             "kernel": kernel,
-            "best": typical.index[0],
-            "error": typical.iloc[0],
-            "second": typical.index[1],
-            "second / best": typical.iloc[1] / typical.iloc[0],
+            "best": ranked.index[0],
+            "error": best["error"],
+            "tied": tuple(name for name in ranked.index[1:] if near[name]),
+            "second": ranked.index[1],
         }
-        for name in ("G", HEADLINE):
-            row[f"{name} / best"] = typical.get(name, np.nan) / typical.iloc[0]
+        for name in (AUTO, PAPER_RULE, PLAIN):
+            row[f"{name} / best"] = ratios.get(name, np.nan)
         found.append(row)
     return pd.DataFrame(found)
 
 
 def accuracies(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the mean score of each cell and its standard error over splits and maps."""
-    keys = ["dataset", "kernel", "method", "n"]
-    grouped = rows.groupby(keys, sort=False)
+    grouped = rows.groupby(_KEYS, sort=False, dropna=False)
     return grouped.agg(
         mean=("score", "mean"),
         se=("score", "sem"),
+        validation=("validation_score", "mean"),
         runs=("score", "size"),
         converged=("converged", "mean"),
     ).reset_index()
 
 
-def best_scores(table: pd.DataFrame) -> pd.DataFrame:
-    """Return for each data set and kernel the best map at the largest n, and the exact machine."""
+def selected_scores(table: pd.DataFrame) -> pd.DataFrame:
+    """Return for each dataset and kernel the map that validation rows select at the largest n.
+
+    Test rows score the selected map, but do not select it. Equal validation scores select the
+    method that comes first in the study.
+    """
+    columns = ["dataset", "kernel", "selected", "score", AUTO, PAPER_RULE, KERNEL_SVM]
     found = []
     for (dataset, kernel), part in table.groupby(["dataset", "kernel"], sort=False):
-        maps = part[(part["method"] != EXACT) & (part["n"] == part["n"].max())]
-        exact = part[part["method"] == EXACT]["mean"]
-        if len(maps):
-            best = maps.loc[maps["mean"].idxmax()]
-            found.append(
-                {
-                    "dataset": dataset,
-                    "kernel": kernel,
-                    "best": best["method"],
-                    "score": best["mean"],
-                    "exact": exact.iloc[0] if len(exact) else np.nan,
-                }
-            )
-    return pd.DataFrame(found, columns=["dataset", "kernel", "best", "score", "exact"])
+        maps = part[(part["method"] != KERNEL_SVM) & (part["n"] == part["n"].max())]
+        if maps.empty:
+            continue
+        selected = maps.loc[maps["validation"].idxmax()]
+        scores = pd.concat([maps, part[part["method"] == KERNEL_SVM]]).set_index("method")["mean"]
+        others = {name: scores.get(name, np.nan) for name in (AUTO, PAPER_RULE, KERNEL_SVM)}
+        names = {"dataset": dataset, "kernel": kernel, "selected": selected["method"]}
+        found.append({**names, "score": selected["mean"], **others})
+    return pd.DataFrame(found, columns=columns)
 
 
 def exponents(rows: pd.DataFrame, narrowest: int = 128) -> pd.DataFrame:
-    """Return how time and state grow with the width, fitted to those from ``narrowest`` on."""
+    """Return the powers of d with which time and state grow, fitted from ``narrowest`` on."""
     found = []
     for method, part in rows.groupby("method", sort=False):
         wide = part[part["d"] >= narrowest]

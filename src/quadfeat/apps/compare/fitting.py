@@ -1,15 +1,16 @@
-"""The models of the contestants.
+"""Fit the models of the comparison.
 
-Maps, the linear model and the exact kernel use ridge regression, with a penalty that is chosen
-alike for all. Our model with no settings and boosted trees are used as a user would without tuning.
+Feature maps, the linear model and exact kernel ridge use ridge regression, and all choose their
+penalty in the same way. ``QuadratureRidge`` and boosted trees keep their default settings.
 
-The penalty is the best of ``PENALTIES`` by exact leave-one-out errors. That takes an
-eigendecomposition, so it is chosen on a sample of the rows; the model is then fitted to all. The
-penalty is a ratio of variances, noise to signal, which does not depend on the number of rows.
-Weights do not count in the choice: with those of rare classes it would depend on few rows.
+The penalty is the one of ``PENALTIES`` with the smallest leave-one-out error. Computing that error
+takes an eigendecomposition, so a sample of the rows chooses the penalty, and the model is then
+fitted to all rows. The penalty is the ratio of noise variance to signal variance, which does not
+depend on the number of rows. The choice ignores sample weights: with weights for rare classes it
+would depend on few rows.
 
-Features of rivals go to scikit-learn's ``Ridge``, which takes no longer than ``QuadratureRidge``
-with a transformer for its map, and gives the same predictions.
+Features of scikit-learn's maps go to its ``Ridge``. It is as fast as ``QuadratureRidge`` with a
+transformer as its map, and gives the same predictions.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from quadfeat.apps.compare.scoring import Task
 from quadfeat.kernels import Kernel
 
 PENALTIES = tuple(10.0**k for k in range(-3, 3))
-SEARCH_ROWS = 1000  # on which a penalty is chosen; 4000 made no better choice among powers of ten
-SEARCH_FOLDS = 5  # for the exact kernel
+SEARCH_ROWS = 1000  # for choosing a penalty; 4000 rows chose no better powers of ten
+SEARCH_FOLDS = 5  # for exact kernel ridge
 
-# A constant in the kernel is an intercept: so many times the mean of the kernel's diagonal, which
-# leaves it next to no penalty, and Cholesky factors ten digits.
+# A constant added to the kernel acts as an intercept. This many times the mean of the diagonal
+# leaves it almost unpenalized, and leaves Cholesky factors ten digits.
 INTERCEPT = 1e4
 
-# The arguments of our model "with no settings"; the script to paste has them too.
+# Arguments of the model with default settings, here and in the generated script.
 MODEL_SETTINGS: dict[str, Any] = {}
 
 
@@ -48,11 +49,11 @@ class Fit:
     Attributes
     ----------
     alpha : float
-        The penalty that was chosen; NaN for models without one.
+        The chosen penalty; NaN for models without one.
     predict : callable
-        From rows to predictions or decisions, a column for each target.
+        Maps rows to predictions or decision values, one column per target.
     probabilities : callable or None
-        From rows to probabilities of classes, for models that have them.
+        Maps rows to class probabilities, for models that have them.
     """
 
     alpha: float
@@ -67,18 +68,19 @@ def fit_quadrature(
     weights: Float64Array | None = None,
     labels: Array | None = None,
 ) -> Fit:
-    """Fit ``QuadratureRidge``, or with labels its classifier, with a fitted map.
+    """Fit ``QuadratureRidge`` on a fitted map, or the classifier if labels are given.
 
     Parameters
     ----------
     features : QuadratureFeatures
     X : ndarray of shape (n_rows, n_columns)
-        In random order, so that the first rows are a sample.
+        Rows in random order, so that the first ones are a random sample.
     Y : ndarray of shape (n_rows, n_targets)
     weights : ndarray of shape (n_rows,), default=None
-        Of the squared errors.
+        Weights of the squared errors.
     labels : ndarray of shape (n_rows,), default=None
-        The classes that ``Y`` codes. The classifier has the same decisions, and probabilities too.
+        The classes that ``Y`` codes. The classifier has the same decision values, and
+        probabilities as well.
 
     Examples
     --------
@@ -101,7 +103,7 @@ def fit_quadrature(
 
 
 def _classifier(model: Any) -> Fit:
-    """Return a fitted classifier with decisions and probabilities."""
+    """Wrap a fitted classifier of quadfeat."""
     return Fit(
         float(model.alpha_),
         lambda rows: model.decision_function(rows).reshape(len(rows), -1),
@@ -110,7 +112,7 @@ def _classifier(model: Any) -> Fit:
 
 
 def default_model(task: Task, *, balanced: bool, seed: int) -> Any:
-    """Return our unfitted model with no settings but a seed.
+    """Return the unfitted model of quadfeat with default settings and a seed.
 
     Examples
     --------
@@ -124,16 +126,16 @@ def default_model(task: Task, *, balanced: bool, seed: int) -> Any:
 
 
 def fit_default(X: Array, y: Array, task: Task, *, balanced: bool, seed: int) -> Fit:
-    """Fit our model with no settings.
+    """Fit the model of quadfeat with default settings.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_columns)
     y : ndarray of shape (n_rows,)
-        Numbers or classes, by the task.
+        Numbers or classes, depending on the task.
     task : {"classification", "regression"}
     balanced : bool
-        Whether all classes get the same total weight.
+        Whether to give all classes the same total weight.
     seed : int
 
     Examples
@@ -151,7 +153,7 @@ def fit_default(X: Array, y: Array, task: Task, *, balanced: bool, seed: int) ->
 
 
 def fit_booster(name: str, X: Array, y: Array, task: Task, *, balanced: bool, seed: int) -> Fit:
-    """Fit boosted trees; parameters as in ``fit_default``.
+    """Fit boosted trees. The parameters are those of ``fit_default``.
 
     Examples
     --------
@@ -167,12 +169,12 @@ def fit_booster(name: str, X: Array, y: Array, task: Task, *, balanced: bool, se
     model = booster(name, task, balanced=balanced, seed=seed).fit(X, y)
     if task == "regression":
         return Fit(np.nan, lambda rows: model.predict(rows)[:, None])
-    # Trees have no other decisions than their probabilities.
+    # Use probabilities as decision values.
     return Fit(np.nan, lambda rows: _decisions(model.predict_proba(rows)), model.predict_proba)
 
 
 def _decisions(probabilities: Float64Array) -> Float64Array:
-    """Return probabilities as decisions: for two classes one that is positive for the second."""
+    """Return decision values: for two classes, one column that is positive for the second."""
     return probabilities if probabilities.shape[1] > 2 else 2.0 * probabilities[:, 1:] - 1.0
 
 
@@ -182,7 +184,9 @@ def fit_linear(
     Y: Float64Array,
     weights: Float64Array | None = None,
 ) -> Fit:
-    """Fit scikit-learn's ``Ridge`` to transformed rows; parameters as in ``fit_quadrature``.
+    """Fit scikit-learn's ``Ridge`` to transformed rows.
+
+    The other parameters are those of ``fit_quadrature``.
 
     Examples
     --------
@@ -203,9 +207,9 @@ def fit_linear(
 def fit_exact(
     kernel: Kernel, X: Array, Y: Float64Array, weights: Float64Array | None = None
 ) -> Fit:
-    """Fit scikit-learn's ``KernelRidge``; parameters as in ``fit_quadrature``.
+    """Fit scikit-learn's ``KernelRidge``. The other parameters are those of ``fit_quadrature``.
 
-    Its leave-one-out errors are not to be had, so the penalty is chosen by cross-validation.
+    ``KernelRidge`` has no leave-one-out errors, so cross-validation chooses the penalty.
 
     Examples
     --------
@@ -219,14 +223,14 @@ def fit_exact(
     center = np.average(Y, axis=0, weights=weights)
     K = kernel(X)
     constant = INTERCEPT * float(K.diagonal().mean())
-    machine = GridSearchCV(
+    model = GridSearchCV(
         KernelRidge(kernel="precomputed"),
         {"alpha": PENALTIES},
         scoring="neg_mean_squared_error",
         cv=KFold(min(SEARCH_FOLDS, len(X)), shuffle=True, random_state=0),
     ).fit(K + constant, Y - center)
-    alpha = float(machine.best_params_["alpha"])
+    alpha = float(model.best_params_["alpha"])
     if weights is not None:
-        machine = KernelRidge(kernel="precomputed", alpha=alpha)
-        machine.fit(K + constant, Y - center, sample_weight=weights)
-    return Fit(alpha, lambda rows: machine.predict(kernel(rows, X) + constant) + center)
+        model = KernelRidge(kernel="precomputed", alpha=alpha)
+        model.fit(K + constant, Y - center, sample_weight=weights)
+    return Fit(alpha, lambda rows: model.predict(kernel(rows, X) + constant) + center)

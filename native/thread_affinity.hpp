@@ -1,4 +1,4 @@
-// Where new threads begin.
+// Place new threads on other processors.
 #pragma once
 
 #include <thread>
@@ -11,13 +11,13 @@
 
 namespace quadfeat {
 
-// Move a thread that has just been made off the processor of the one that made it.
+// Move a new thread off the processor of the thread that started it.
 //
-// Linux may leave it to wait there until the next balancing of loads, some milliseconds later, while
-// other processors idle: virtual machines that pack their load do. Forbidding the processor for a
-// moment moves a thread that waits for it; where the system refuses, nothing is lost. The thread
-// must not have ended: C libraries take its number, 0 by then, for that of the caller.
-inline void move_elsewhere(std::thread& thread) {
+// Linux may keep it waiting there until the next load balancing, a few milliseconds later, while
+// other processors are idle. Virtual machines that pack their load do so. Briefly forbidding the
+// processor moves the waiting thread. If the system does not allow it, nothing is lost. The thread
+// must still be running: an ended thread has the number 0, which C libraries take for the caller.
+inline void move_to_other_processor(std::thread& thread) {
 #if defined(QUADFEAT_HAS_AFFINITY)
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;

@@ -1,4 +1,4 @@
-// The largest magnitude in a matrix, in one pass that also sees what is not finite.
+// Find the largest magnitude in a matrix, and detect entries that are not finite, in one pass.
 #pragma once
 
 #include <cstdlib>
@@ -11,8 +11,8 @@
 
 namespace quadfeat::QUADFEAT_ISA {
 
-// Without their signs, the bits of floating-point numbers are in the order of the numbers, with
-// infinity above all that are finite and NaN above infinity.
+// Without the sign bit, floating-point numbers are ordered like their bits as integers. Infinity is
+// above all finite numbers, and NaN is above infinity.
 template <class T>
 class LargestMagnitude {
 public:

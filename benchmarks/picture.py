@@ -1,0 +1,196 @@
+"""Draw the picture of README and landing page: accuracy on real tables, and error of the kernel.
+
+The left panel shows ``docs/measured/accuracy-regression.csv``, which ``benchmarks/accuracy.py``
+writes. The right panel shows the kernel error on scikit-learn's digits against the number of
+features. ``--measure`` measures it again (a minute) and writes ``docs/measured/picture-error.csv``.
+Both panels are drawn for light and for dark pages.
+
+    python benchmarks/picture.py [--measure]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from sklearn.datasets import load_digits
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import train_test_split
+
+from quadfeat import QuadratureFeatures
+from quadfeat.kernels import Gaussian
+from tables import Table
+
+ROOT = Path(__file__).parents[1]
+MEASURED = ROOT / "docs" / "measured"
+PICTURES = ROOT / "docs" / "_static"
+
+COLUMNS = (64, 128, 256, 512, 1024, 2048, 4096)
+GAMMAS = {"wide": 1 / 64, "narrow": 1 / 4}
+MAPS = 5
+
+# Row of the CSV file, label in the picture, marker, and whether it is ours.
+SHOWN = (
+    ("RBFSampler, scale + Ridge", "RBFSampler + Ridge", "o", False),
+    ("LightGBM", "LightGBM", "D", False),
+    ("quadfeat, 4,096", "quadfeat", "o", True),
+)
+
+# (text, muted, grid, quadfeat, rivals)
+Colors = tuple[str, str, str, str, dict[str, str]]
+THEMES: dict[str, Colors] = {
+    "light": (
+        "#1f2328",
+        "#59636e",
+        "#d8dee4",
+        "#0b7a86",
+        {"RBFSampler + Ridge": "#8c959f", "LightGBM": "#b35900"},
+    ),
+    "dark": (
+        "#e6edf3",
+        "#9ba5b0",
+        "#30363d",
+        "#2cc7d6",
+        {"RBFSampler + Ridge": "#7d8590", "LightGBM": "#f0a04b"},
+    ),
+}
+
+
+def measure() -> Table:
+    """Return the mean relative error of the Gram matrix of digits, for two kernels and two maps."""
+    X, _ = load_digits(return_X_y=True)
+    X_train, X_test = train_test_split(X / 16.0, test_size=0.3, random_state=0)
+    makers: dict[str, Callable[[float, int, int], Any]] = {
+        "RBFSampler": lambda gamma, n, seed: RBFSampler(
+            gamma=gamma, n_components=n, random_state=seed
+        ),
+        "quadfeat": lambda gamma, n, seed: QuadratureFeatures(
+            Gaussian(gamma), n_components=n, random_state=seed
+        ),
+    }
+    table = Table("picture-error", ["kernel", "map", *map(str, COLUMNS)])
+    table.start(f"Relative error of the Gram matrix, mean of {MAPS} maps")
+    for width, gamma in GAMMAS.items():
+        exact = rbf_kernel(X_test, X_train, gamma=gamma)
+        for name, make in makers.items():
+            cells = []
+            for n_components in COLUMNS:
+                errors = []
+                for seed in range(MAPS):
+                    features = make(gamma, n_components, seed).fit(X_train)
+                    approximate = features.transform(X_test) @ features.transform(X_train).T
+                    errors.append(np.linalg.norm(approximate - exact) / np.linalg.norm(exact))
+                cells.append(f"{np.mean(errors):.5f}")
+            table.add(width, name, *cells)
+    return table
+
+
+def rows_of(name: str) -> list[list[str]]:
+    """Return the rows of a measured table, heads first."""
+    with (MEASURED / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def draw_accuracy(axes: Axes, colors: Colors) -> None:
+    """Draw the R2 of each model on each table, sorted by the gain over LightGBM."""
+    _, muted, grid, ours, rivals = colors
+    heads, *rows = rows_of("accuracy-regression")
+    scores = {row[0]: [float(cell) for cell in row[1:]] for row in rows}
+    gains = np.subtract(scores["quadfeat, 4,096"], scores["LightGBM"])
+    order = np.argsort(gains)
+    places = np.arange(len(order))
+    shown = {label: np.clip(np.array(scores[row])[order], 0, 1) for row, label, _, _ in SHOWN}
+    spread = np.array(list(shown.values()))
+    axes.hlines(places, spread.min(axis=0), spread.max(axis=0), color=grid, linewidth=3)
+    for _, label, marker, is_ours in SHOWN:
+        axes.plot(
+            shown[label],
+            places,
+            marker,
+            color=ours if is_ours else rivals[label],
+            markersize=10 if is_ours else 6,
+            label=label,
+            zorder=2 if is_ours else 3,
+        )
+    axes.set_yticks(places, np.array(heads[1:])[order])
+    axes.set_ylim(-0.6, len(order) - 0.4)
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xlabel("$R^2$ on test rows (0 if negative)", color=muted)
+    axes.set_title("Seven tables, no settings", loc="left", pad=26, fontweight="bold")
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(-0.03, 1.0), ncols=3, frameon=False,
+        handletextpad=0.2, columnspacing=1.1, borderaxespad=0.1,
+    )  # fmt: skip
+
+
+def draw_error(axes: Axes, colors: Colors) -> None:
+    """Draw the error of the kernel against the number of features."""
+    _, muted, _, ours, rivals = colors
+    for width, name, *cells in rows_of("picture-error")[1:]:
+        errors = np.array([float(cell) for cell in cells])
+        color = ours if name == "quadfeat" else rivals["RBFSampler + Ridge"]
+        style = "-" if width == "wide" else "--"
+        axes.loglog(COLUMNS, errors, style, color=color, linewidth=2.2, marker="o", markersize=4)
+        place, offset = (0, -42) if (name, width) == ("quadfeat", "narrow") else (3, 8)
+        axes.annotate(
+            f"{name}, {width} kernel",
+            (COLUMNS[place], errors[place]),
+            xytext=(0, offset),
+            textcoords="offset points",
+            color=color,
+        )
+    axes.set_xticks(COLUMNS, [f"{n:,}" for n in COLUMNS])
+    axes.minorticks_off()
+    axes.set_xlabel("number of features", color=muted)
+    axes.set_title("Relative error of the kernel on digits", loc="left", pad=26, fontweight="bold")
+
+
+def draw(theme: str) -> Path:
+    """Draw the picture for a light or a dark page, and return its path."""
+    colors = text, muted, grid, _, _ = THEMES[theme]
+    style: dict[Any, Any] = {
+        "font.size": 11,
+        "svg.fonttype": "path",
+        "svg.hashsalt": "quadfeat",
+        "text.color": text,
+        "axes.edgecolor": grid,
+        "xtick.color": muted,
+        "ytick.color": text,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": grid,
+        "grid.linewidth": 0.6,
+    }
+    path = PICTURES / f"why-{theme}.svg"
+    with mpl.rc_context(style):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+        draw_accuracy(left, colors)
+        draw_error(right, colors)
+        left.grid(axis="y", visible=False)
+        figure.savefig(path, transparent=True, metadata={"Date": None})
+        plt.close(figure)
+    return path
+
+
+def main() -> None:
+    """Measure if asked to, and draw."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--measure", action="store_true", help="measure kernel errors again")
+    if parser.parse_args().measure:
+        measure().write(MEASURED)
+    for theme in THEMES:
+        print(f"wrote {draw(theme).relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Error messages for unknown constructor arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sklearn.base import is_classifier
+
+from quadfeat._utils.validation import did_you_mean, one_line
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+# Arguments of scikit-learn's estimators that have another name or place here, with the way to get
+# the same result. ``{value}`` is the argument, ``{linear}`` a linear model of scikit-learn.
+HABITS = {
+    "C": "Set alpha instead, which is about 1 / (2 * C).",
+    "coef0": "For a polynomial kernel, use scikit-learn's Nystroem.",
+    "degree": "For a polynomial kernel, use scikit-learn's Nystroem.",
+    "kernel_params": "Set them in the kernel, such as kernel=Matern(nu=1.5).",
+    "length_scale": "Set it in the kernel, such as kernel=Matern(length_scale={value}).",
+    "loss": "Use make_pipeline(QuadratureFeatures(), {linear}(loss={value})).",
+    "nu": "Set it in the kernel: kernel=Matern(nu={value}).",
+    "probability": "Classifiers always have predict_proba.",
+}
+
+
+def explain_keywords(init: Init) -> Init:
+    """Make a constructor reject unknown arguments with the name of the class and a suggestion.
+
+    Python's own error would name the base class that defines the constructor.
+
+    Examples
+    --------
+    >>> class Estimator:
+    ...     @explain_keywords
+    ...     def __init__(self, kernel="auto", *, n_components=1024):
+    ...         self.kernel = kernel
+    >>> Estimator(n_component=10)
+    Traceback (most recent call last):
+    ...
+    TypeError: Estimator has no parameter 'n_component'. Did you mean 'n_components'?
+    """
+    names = list(inspect.signature(init).parameters)[1:]
+
+    @functools.wraps(init)
+    def checked(self: Any, *arguments: Any, **keywords: Any) -> None:
+        for name in keywords:
+            if name not in names:
+                raise TypeError(_unknown(self, name, keywords[name], names))
+        if len(arguments) > 1:
+            raise TypeError(
+                f"{type(self).__name__} takes one positional argument, {names[0]}, and "
+                f"{len(arguments)} were given. Pass the others by keyword."
+            )
+        init(self, *arguments, **keywords)
+
+    return checked  # type: ignore[return-value]
+
+
+def _unknown(estimator: Any, name: str, value: Any, names: list[str]) -> str:
+    """Return the error message for an unknown argument."""
+    message = f"{type(estimator).__name__} has no parameter {name!r}."
+    if name in HABITS:
+        linear = "SGDClassifier" if is_classifier(estimator) else "SGDRegressor"
+        return f"{message} {HABITS[name].format(value=one_line(value), linear=linear)}"
+    suggestion = did_you_mean(name, names)
+    return message + (suggestion or f" Choose from {', '.join(sorted(names))}.")

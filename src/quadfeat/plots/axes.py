@@ -1,0 +1,79 @@
+"""Axes and error bars for plots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quadfeat._utils.validation import Float64Array
+
+# The half-width of a 95 % interval of the normal distribution, in standard deviations.
+Z_95 = 1.96
+
+# Below this ratio of its limits, a logarithmic axis has labels between the powers of ten.
+FEW_DECADES = 1e2
+
+
+def axes_for(ax: Any, function: str) -> Any:
+    """Return the axes to draw on, those of a new figure if ``ax`` is None.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes or None
+    function : str
+        The name of the plot, for the error message if matplotlib is missing.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            f"quadfeat.plots.{function} needs matplotlib: pip install 'quadfeat[plots]'."
+        ) from error
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def wilson_interval(shares: Float64Array, counts: Float64Array) -> Float64Array:
+    """Return the 95 % Wilson intervals of observed shares, shape (2, n).
+
+    Examples
+    --------
+    >>> wilson_interval(np.array([0.5]), np.array([100])).round(3)
+    array([[0.404],
+           [0.596]])
+    """
+    shrink = 1.0 + Z_95**2 / counts
+    center = (shares + Z_95**2 / (2.0 * counts)) / shrink
+    half = Z_95 * np.sqrt(shares * (1.0 - shares) / counts + (Z_95 / (2.0 * counts)) ** 2) / shrink
+    return np.stack([center - half, center + half])
+
+
+def draw_with_interval(
+    ax: Any, x: Any, values: Float64Array, interval: Float64Array, **options: Any
+) -> None:
+    """Draw points with error bars from the lower to the upper row of ``interval``."""
+    lengths = np.maximum(0.0, np.stack([values - interval[0], interval[1] - values]))
+    ax.errorbar(
+        np.asarray(x, dtype=float),
+        values,
+        yerr=lengths,
+        **({"marker": "o", "capsize": 2} | options),
+    )
+
+
+def log_scale(ax: Any) -> None:
+    """Make the y-axis logarithmic, with enough labels if it spans less than two decades."""
+    from matplotlib.ticker import LogLocator
+
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    if high < FEW_DECADES * low:
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_locator(LogLocator(subs=()))
+
+
+def draw_diagonal(ax: Any, label: str) -> None:
+    """Draw the line on which observed and stated frequencies agree, once for each axes."""
+    if label not in ax.get_legend_handles_labels()[1]:
+        ax.plot([0, 1], [0, 1], linestyle=":", color="gray", label=label)

@@ -1,0 +1,199 @@
+"""Test ParquetBlocks: its repr, the input that it rejects at once, and models that read it."""
+
+import importlib.metadata
+import pickle
+import re
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quadfeat import ParquetBlocks, QuadratureRidge, QuadratureRidgeClassifier
+
+N_ROWS = 600
+
+
+def frame():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((N_ROWS, 3)), columns=["a", "b", "c"])
+    table["y"] = np.sin(table["a"]) + table["b"]
+    table["weight"] = rng.uniform(0.5, 2.0, N_ROWS)
+    table["label"] = np.where(table["y"] > 0, "high", "low")
+    return table
+
+
+@pytest.fixture
+def path(tmp_path):
+    frame().drop(columns="label").to_parquet(tmp_path / "table.parquet")
+    return tmp_path / "table.parquet"
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Return a file with columns of strings, dates and categories besides numbers."""
+    table = frame().assign(
+        city="Oslo",
+        day=pd.Timestamp("2024-01-01"),
+        size=pd.Categorical(["small", "large"] * (N_ROWS // 2)),
+        flag=True,
+        count=np.arange(N_ROWS),
+    )
+    table.to_parquet(tmp_path / "mixed.parquet")
+    return tmp_path / "mixed.parquet"
+
+
+def ridge(**options):
+    return QuadratureRidge("gaussian", n_components=30, alpha=0.1, random_state=0, **options)
+
+
+class TestRepr:
+    def test_shows_what_is_read(self, path):
+        blocks = ParquetBlocks(path, target="y", sample_weight="weight", rows_per_block=100)
+        assert repr(blocks) == (
+            f"ParquetBlocks({str(path)!r}, target='y', sample_weight='weight', "
+            "rows_per_block=100): 600 rows, 3 columns in X"
+        )
+        assert blocks.n_rows == N_ROWS
+
+    def test_leaves_defaults_out(self, path):
+        assert repr(ParquetBlocks(path, ["y", "a"], columns=["b"])) == (
+            f"ParquetBlocks({str(path)!r}, target=['y', 'a']): 600 rows, 1 column in X"
+        )
+
+    def test_of_a_file_that_is_gone(self, path):
+        blocks = ParquetBlocks(path, "y")
+        path.unlink()
+        assert repr(blocks).endswith(": no such file, 4 columns in X")
+
+
+class TestPaths:
+    def test_that_do_not_exist(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"path='.*tabel.parquet' does not exist: pass"):
+            ParquetBlocks(tmp_path / "tabel.parquet", "y")
+
+    def test_wildcards(self, path):
+        pattern = str(path.parent / "*.parquet")
+        with pytest.raises(FileNotFoundError, match="Wildcards are not supported"):
+            ParquetBlocks(pattern, "y")
+
+    def test_of_other_files(self, tmp_path):
+        (tmp_path / "table.csv").write_text("a,y\n1,2\n")
+        with pytest.raises(ValueError, match=r"path='.*table.csv' cannot be read as Parquet"):
+            ParquetBlocks(tmp_path / "table.csv", "y")
+
+    def test_of_an_empty_folder(self, tmp_path):
+        with pytest.raises(ValueError, match=r"path=.* has no Parquet files"):
+            ParquetBlocks(tmp_path, "y")
+
+    @pytest.mark.parametrize("path", [3, None, ["a.parquet", "b.parquet"]], ids=str)
+    def test_of_invalid_types(self, path):
+        with pytest.raises(TypeError, match=r"path=.* is not valid: pass the path of a Parquet"):
+            ParquetBlocks(path, "y")
+
+
+class TestColumns:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"target": "weigth"}, r"target='weigth' is not a col.* Did you mean 'weight'\?"),
+            ({"target": ["y", "z"]}, "target='z' is not a column of .*Its columns are 'a', 'b'"),
+            ({"target": "y", "columns": ["a", "d"]}, "columns='d' is not a column"),
+            ({"target": "y", "sample_weight": "w"}, "sample_weight='w' is not a column"),
+            ({"target": "y", "columns": ["a", "y"]}, r"columns=\['a', 'y'\] contains 'y', which"),
+        ],
+        ids=str,
+    )
+    def test_missing_or_repeated_names_are_reported_at_once(self, path, options, message):
+        with pytest.raises(ValueError, match=message):
+            ParquetBlocks(path, **options)
+
+    @pytest.mark.parametrize("target", [None, 3, ["y", 3]], ids=str)
+    def test_targets_that_are_not_names(self, path, target):
+        with pytest.raises(TypeError, match=r"target=.* is not valid: pass the name of a column"):
+            ParquetBlocks(path, target)
+
+    def test_a_tuple_of_targets(self, path):
+        _, y = next(iter(ParquetBlocks(path, ("y", "a"))))
+        np.testing.assert_array_equal(y, frame()[["y", "a"]])
+
+    def test_a_string_instead_of_a_list(self, path):
+        with pytest.raises(TypeError, match=r"columns='a' is not valid: pass a list, \['a'\]"):
+            ParquetBlocks(path, "y", columns="a")
+
+    def test_without_numbers_are_reported_with_a_fix(self, mixed):
+        with pytest.raises(ValueError, match="X needs numbers, but these columns") as caught:
+            ParquetBlocks(mixed, "label")
+        message = str(caught.value)
+        for name in ("city", "day", "size"):
+            assert f"{name!r} (" in message
+        suggested = re.search(r"pass columns=(\[.*?\])", message)[1]
+        assert suggested == "['a', 'b', 'c', 'y', 'weight', 'flag', 'count']"
+        columns = [name.strip("'") for name in suggested[1:-1].split(", ")]
+        blocks = ParquetBlocks(mixed, "label", columns=columns)
+        assert next(iter(blocks))[0].shape == (N_ROWS, 7)
+
+    def test_many_without_numbers_are_shortened(self, tmp_path):
+        table = pd.DataFrame({f"text{k}": ["a"] for k in range(40)})
+        table = table.assign(y=1.0, **{f"x{k}": [1.0] for k in range(40)})
+        table.to_parquet(tmp_path / "wide.parquet")
+        with pytest.raises(
+            ValueError, match=r"and 28 more\. To leave them out, pass columns= with"
+        ):
+            ParquetBlocks(tmp_path, "y")
+
+    def test_of_weights_without_numbers(self, mixed):
+        with pytest.raises(ValueError, match="sample_weight='city' is a column of type"):
+            ParquetBlocks(mixed, "y", columns=["a"], sample_weight="city")
+
+    def test_none_with_numbers(self, tmp_path):
+        pd.DataFrame({"text": ["a"], "y": [1.0]}).to_parquet(tmp_path / "t.parquet")
+        with pytest.raises(ValueError, match="has no numeric column for X"):
+            ParquetBlocks(tmp_path, "y")
+
+
+class TestMissingPackages:
+    @pytest.mark.parametrize("module", ["pandas", "pyarrow", "pyarrow.dataset"])
+    def test_are_named_as_pip_knows_them(self, monkeypatch, path, module):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(ImportError, match="ParquetBlocks needs the package") as caught:
+            ParquetBlocks(path, "y")
+        package = module.partition(".")[0]
+        assert f"pip install {package}," in str(caught.value)
+        extra = re.search(r"pip install 'quadfeat\[(.*)\]'", str(caught.value))[1]
+        metadata = importlib.metadata.metadata("quadfeat")
+        assert extra in metadata.get_all("Provides-Extra")
+        assert importlib.metadata.version(package)
+
+
+class TestModels:
+    def test_read_the_rows_each_time(self, path):
+        blocks = ParquetBlocks(path, "y", columns=list("abc"), rows_per_block=250)
+        assert [len(X) for X, _ in blocks] == [250, 250, 100]
+        again = pickle.loads(pickle.dumps(blocks))
+        assert repr(again) == repr(blocks)
+        for (X, y), (other, targets) in zip(blocks, again, strict=True):
+            pd.testing.assert_frame_equal(X, other)
+            np.testing.assert_array_equal(y, targets)
+
+    def test_score(self, path):
+        table = frame()
+        blocks = ParquetBlocks(path, "y", columns=list("abc"), rows_per_block=250)
+        model = ridge().fit(blocks)
+        X = table[list("abc")].astype(np.float32)
+        assert model.score(blocks) == pytest.approx(model.score(X, table["y"]), rel=1e-6)
+        weighted = ParquetBlocks(path, "y", columns=list("abc"), sample_weight="weight")
+        expected = model.score(X, table["y"], table["weight"])
+        assert model.score(weighted) == pytest.approx(expected, rel=1e-6)
+
+    def test_score_of_labels(self, mixed):
+        blocks = ParquetBlocks(mixed, "label", columns=list("abc"), rows_per_block=250)
+        model = QuadratureRidgeClassifier("gaussian", n_components=30, random_state=0).fit(blocks)
+        table = frame()
+        expected = model.score(table[list("abc")].astype(np.float32), table["label"])
+        assert model.score(blocks) == pytest.approx(expected)
+
+    def test_progress_has_a_total(self, path, capfd):
+        blocks = ParquetBlocks(path, "y", columns=list("abc"), rows_per_block=250)
+        ridge(verbose=True).fit(blocks)
+        assert "fit: [########################] 100%, 600 of 600 rows" in capfd.readouterr().err
