@@ -18,7 +18,7 @@ project_copyright = author
 
 extensions = [
     "mathml",
-    "myst_parser",
+    "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -27,12 +27,13 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_extensions", "_templates", "measured"]
+exclude_patterns = ["_extensions", "_templates", "gallery/*.ipynb", "measured"]
 templates_path = ["_templates"]
 
 # Pages are Markdown files with formulas between dollar signs.
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+nb_execution_mode = "off"  # the tutorial has outputs, and tests/test_tutorial.py checks them
 highlight_language = "none"  # blocks without a language are commands
 
 # Docstrings state the types, so signatures stay short.
@@ -127,6 +128,7 @@ EXAMPLES = (
     "butterfly",
     "streaming",
     "relevant_inputs",
+    "inspect_models",
     "arc_cosine",
 )
 

@@ -71,10 +71,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare outputs, write nothing")
     check = parser.parse_args().check
-    stored = nbformat.read(TUTORIAL, as_version=4)
+    stored = nbformat.read(TUTORIAL, as_version=4)  # type: ignore[no-untyped-call]
     new = executed(stored)
     if not check:
-        nbformat.write(new, TUTORIAL)
+        nbformat.write(new, TUTORIAL)  # type: ignore[no-untyped-call]
         return
     found = differences(stored, new)
     if found:

@@ -92,7 +92,7 @@ def test_sparse_and_dense_agree():
     )
 
 
-def test_error_at_fit_is_that_of_the_map():
+def test_fit_stores_the_error_of_the_map():
     features = QuadratureFeatures(n_components=64, random_state=0).fit(X)
     errors, exact = true_errors(features, X)
     truth = np.linalg.norm(errors) / np.linalg.norm(exact)

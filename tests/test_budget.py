@@ -48,7 +48,7 @@ def test_the_choice_is_reported():
     error = features.approximation_error_
     assert error.high <= 0.1
     assert features.why_.startswith(f"{features.n_components_} columns have a relative error of")
-    whole = np.sqrt(2 * 2.0 / 64) * pdist(X).max()  # the sample gives a somewhat smaller value
+    whole = np.sqrt(2 * 2.0 / 64) * pdist(X).max()  # the value for the sample is slightly smaller
     least, most = (
         bounds.n_components_for_sup_error(0.1, 0.05, 64, diameter=diameter)
         for diameter in (0.8 * whole, whole)

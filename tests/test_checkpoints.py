@@ -705,7 +705,7 @@ def test_concurrent_writers_keep_each_others_temporary_files(tmp_path):
     assert os.listdir(tmp_path) == ["model"]
 
 
-class TestWhatIsHashed:
+class TestHashes:
     """Test hashes of rows of several kinds and of parameters of many types."""
 
     def digest(self, *blocks):

@@ -33,7 +33,7 @@ def odd_path(folder, suffix):
     try:
         path.touch()
     except OSError:
-        pytest.skip("this file system has no such names")
+        pytest.skip("this file system does not allow such names")
     return path
 
 
@@ -67,7 +67,7 @@ class TestText:
             ["bash", "-c", f"printf %s {shell_quoted(text)}"], capture_output=True, check=False
         )
         if bash.returncode == 127:
-            pytest.skip("there is no bash here")
+            pytest.skip("bash is not installed")
         assert bash.stdout == os.fsencode(text)
 
 
@@ -138,12 +138,12 @@ class TestNames:
 
 @pytest.fixture
 def no_contest(monkeypatch):
-    """Fail when the first model would be fitted."""
+    """Fail if a model is fitted."""
     monkeypatch.setattr(contest, "run", lambda *_: pytest.fail("a model was fitted"))
 
 
 class TestEarly:
-    """Files that cannot be written are known before any model is fitted."""
+    """Files that cannot be written are reported before any model is fitted."""
 
     def compare(self, folder, out):
         frame().to_csv(folder / "t.csv", index=False)
@@ -190,7 +190,7 @@ class TestEarly:
 
 
 class TestAll:
-    """All files that can be written are written, whatever else fails."""
+    """All other files are written if one of them fails."""
 
     def test_the_others_are_written(self, tmp_path):
         (tmp_path / "out" / "taken").mkdir(parents=True)
@@ -211,7 +211,7 @@ class TestAll:
     def test_no_problems_on_success(self, tmp_path):
         assert files.write_all(tmp_path, {"a": lambda: b"1"}) == []
 
-    def test_a_page_that_fails_loses_nothing_else(self, tmp_path, monkeypatch, capsys):
+    def test_a_failed_page_does_not_affect_other_files(self, tmp_path, monkeypatch, capsys):
         frame().to_csv(tmp_path / "t.csv", index=False)
 
         def fail(*_):
@@ -224,7 +224,7 @@ class TestAll:
         assert written == set(report.FILES) - {"report.html"}
         assert "How sure" in capsys.readouterr().out
 
-    def test_scores_outlive_a_verdict_that_fails(self, tmp_path, monkeypatch):
+    def test_scores_are_kept_if_the_verdict_fails(self, tmp_path, monkeypatch):
         frame().to_csv(tmp_path / "t.csv", index=False)
 
         def fail(*_):
@@ -235,7 +235,7 @@ class TestAll:
             cli.compare(tmp_path / "t.csv", "y", out=tmp_path / "out", **SMALL)
         assert len(pd.read_csv(tmp_path / "out" / "scores.csv")) > 10
 
-    def test_a_contest_that_fails_leaves_no_folder(self, tmp_path, monkeypatch):
+    def test_a_failed_contest_leaves_no_folder(self, tmp_path, monkeypatch):
         frame().to_csv(tmp_path / "t.csv", index=False)
 
         def fail(*_):

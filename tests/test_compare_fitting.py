@@ -1,4 +1,4 @@
-"""Models of the comparison give the same predictions as ridge regression in scikit-learn."""
+"""Test that models of the comparison predict the same as ridge regression in scikit-learn."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ class Linear:
 
 
 def quadrature(Z, Y, weights):
-    """Fit QuadratureRidge on a feature map; return the fit and the features."""
+    """Fit QuadratureRidge on a feature map. Return the fit and the features."""
     features = QuadratureFeatures(Gaussian(0.01), n_components=50, random_state=0).fit(Z)
     return fitting.fit_quadrature(features, Z, Y, weights), features.transform(Z)
 

@@ -15,7 +15,7 @@ from quadfeat.apps.compare.contestants import LINEAR
 from quadfeat.apps.compare.table import Table, load
 from quadfeat.apps.reporting.terminal import console
 
-MOST_GROWTH = 1.3  # exponent; 1 is proportional, and a search for each column gives 2
+MOST_GROWTH = 1.3  # exponent: 1 if proportional, 2 if each column is searched for
 
 
 class Name(str):
@@ -34,7 +34,7 @@ class Name(str):
 
 
 def wide_table(n_columns, kind, tmp_path):
-    """Return a table whose names count their uses; only the last column has missing values."""
+    """Return a table whose names count their uses. Only the last column has missing values."""
     rng = np.random.default_rng(0)
     names = [Name(f"column {k}") for k in range(n_columns)]
     values = rng.random((12, n_columns)) if kind == "number" else np.tile([["a"], ["b"]], (6, 1))

@@ -119,7 +119,7 @@ class TestMeasuring:
         code = "import time\nwhile time.process_time() < 0.3: pass"
         start = cpu_seconds()
         subprocess.run([sys.executable, "-S", "-c", code], check=True)
-        assert cpu_seconds() - start >= 0.29  # clocks differ by their resolution
+        assert cpu_seconds() - start >= 0.29  # clocks have different resolutions
 
     def test_memory_excludes_earlier_allocations(self):
         if np.isnan(PeakMemory().megabytes()):
@@ -134,7 +134,7 @@ class TestMeasuring:
         block = np.ones(16_000_000)  # 122 MB
         assert 110 < peak.megabytes() < 150
         del block
-        assert 110 < peak.megabytes() < 150  # a peak stays
+        assert 110 < peak.megabytes() < 150  # the peak is kept
 
 
 def circles(scoring="accuracy", n=160):
@@ -215,7 +215,7 @@ class TestContestants:
 
 
 def fold_scores(means, spread=0.01):
-    """Return scores of four folds that rise and fall together; ``spread`` is the standard error."""
+    """Return correlated scores of four folds. ``spread`` is their standard error."""
     wave = 2 * np.array([-1, -1, 1, 1]) * np.sqrt(3 / 4)
     frame = pd.DataFrame({key: mean + spread * wave for key, mean in means.items()})
     frame.columns = pd.MultiIndex.from_tuples(list(means))
@@ -321,7 +321,7 @@ def noise(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def losses(tmp_path_factory):
-    """Return a comparison by log loss on steps, which suit trees and not smooth kernels."""
+    """Return a comparison by log loss on steps, which suit trees but not smooth kernels."""
     folder = tmp_path_factory.mktemp("steps")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((300, 4)).round(4), columns=["a", "b", "c", "d"])

@@ -108,7 +108,7 @@ class TestScript:
             check=True,
         )
 
-    def test_it_is_the_model_of_the_contest(self, tmp_path, run):
+    def test_it_fits_the_model_of_the_contest(self, tmp_path, run):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((400, 3))
         y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(400)

@@ -185,7 +185,7 @@ def test_nothing_to_solve(n_outputs):
     assert_allclose(state.coefficients, right / 0.5)
 
 
-def test_a_state_goes_on_as_if_it_had_not_been_left():
+def test_a_restored_state_continues_unchanged():
     Z, Y = problem(decay=0.02)
     whole, _ = run(Z, Y, 1e-3)
     assert whole.n_iter > 8
@@ -212,7 +212,7 @@ def test_a_state_goes_on_as_if_it_had_not_been_left():
     assert again.n_iter == whole.n_iter
 
 
-def test_steps_end_where_they_are_told_to():
+def test_steps_stop_at_max_iter():
     Z, Y = problem(decay=0.02)
     state, converged = run(Z, Y, 1e-3, max_iter=4)
     assert not converged
@@ -299,7 +299,7 @@ class TestRefinement:
         assert state.n_iter < 1000
         assert state.totals[-1] < 1e-10
 
-    def test_steps_end_where_they_are_told_to(self):
+    def test_steps_stop_at_max_iter(self):
         _, Y, multiply, check, right = self.parts()
         state = self.begin(multiply, right)
         scales = np.linalg.norm(Y, axis=0)
@@ -307,7 +307,7 @@ class TestRefinement:
         assert state.n_iter == 7
         assert state.checked_at == [7]
 
-    def test_a_state_goes_on_as_if_it_had_not_been_left(self):
+    def test_a_restored_state_gives_the_same_solution(self):
         _, Y, multiply, check, right = self.parts()
         kept = []
         options = {"tol": self.tol, "max_iter": 400}

@@ -91,7 +91,7 @@ class TestCollections:
 class TestMap:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("chunks", [CHUNKS, -1, (100, 1)])
-    def test_is_that_of_a_local_fit(self, dtype, chunks):
+    def test_agrees_with_a_local_fit(self, dtype, chunks):
         X, _ = table(dtype=dtype)
         local = QuadratureFeatures(n_components=64, random_state=3).fit(X)
         lazy = da.from_array(X, chunks=chunks)
@@ -185,7 +185,7 @@ class TestRidge:
     @pytest.mark.parametrize("weighted", [False, True])
     # Leave-one-out leaves out both copies of a row of weight 2, unlike GCV.
     @pytest.mark.filterwarnings("ignore:alpha='gcv' alone would choose")
-    def test_is_that_of_a_local_fit(self, options, weighted):
+    def test_agrees_with_a_local_fit(self, options, weighted):
         X, y = table()
         weights = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
         weights[:500] = 0.0
@@ -399,7 +399,7 @@ class TestClassifier:
         ],
         ids=str,
     )
-    def test_is_that_of_a_local_fit(self, names, options):
+    def test_agrees_with_a_local_fit(self, names, options):
         X, _ = table()
         y = self.classes(X, names)
         weights = 0.5 + np.arange(len(y)) % 2
@@ -551,7 +551,7 @@ class TestScore:
             model.score(lazy, y)
 
 
-class TestWhatTravels:
+class TestTransfers:
     @pytest.mark.parametrize("rule", ["auto", "rff", "orf", "rom", "halton", "sr33"])
     def test_a_pickled_map_has_kilobytes(self, rule):
         X = np.random.default_rng(0).standard_normal((300, 200))

@@ -115,9 +115,7 @@ class TestFetch:
 
     @pytest.mark.parametrize("path", ["/broken", "/cut"])
     def test_a_broken_transfer(self, server, path):
-        with pytest.raises(
-            StudyError, match=r"cannot download .*(broke off|IncompleteRead)"
-        ):
+        with pytest.raises(StudyError, match=r"cannot download .*(broke off|IncompleteRead)"):
             fetch.fetch("tiny", self.source(server, path), (2, 3))
         assert list(fetch.cache_folder().iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Habits of scikit-learn users: they work, or the error names the fix."""
+"""Test habits of scikit-learn users: they work, or the error names the fix."""
 
 import inspect
 import pickle
@@ -137,7 +137,7 @@ class TestGamma:
         assert_array_equal(short.kernel_.gamma, long.kernel_.gamma)
         assert_array_equal(short.transform(X), long.transform(X))
 
-    def test_it_is_that_of_the_laplacian_kernel_too(self):
+    def test_it_sets_gamma_of_the_laplacian_kernel_too(self):
         features = QuadratureFeatures("laplacian", gamma=0.3, rule="rff", **OPTIONS).fit(X)
         assert repr(features.kernel_) == "Laplacian(gamma=0.3)"
 
@@ -272,7 +272,7 @@ class TestNames:
         with pytest.raises(ValueError, match=r"Did you mean 'auto'\? Choose one of 'auto', 'gauss"):
             kind("Auto").fit(X, targets(kind))
 
-    def test_the_map_says_where_auto_is(self):
+    def test_the_map_names_the_models_that_support_auto(self):
         with pytest.raises(ValueError, match=r"'auto' needs targets.*QuadratureRidge.*'gaussian'"):
             QuadratureFeatures("auto").fit(X)
 
@@ -283,10 +283,10 @@ class TestCovariance:
         return QuadratureRidge(gamma=0.3, **options).fit(X, y)
 
     @pytest.mark.parametrize("intercept", [True, False])
-    def test_it_is_that_of_the_posterior(self, intercept):
+    def test_it_agrees_with_the_posterior(self, intercept):
         model = self.model(fit_intercept=intercept)
         mean, covariance = model.predict(X[:9], return_cov=True)
-        # The textbook formula, with a column of ones that has no penalty.
+        # The textbook formula, with an unpenalized column of ones.
         Z, new = model.features_.transform(X), model.features_.transform(X[:9])
         penalty = np.full(Z.shape[1], model.alpha_)
         if intercept:
@@ -313,13 +313,13 @@ class TestCovariance:
         _, deviation = model.predict(X[:7], return_std=True)
         assert_allclose(np.einsum("iik->ik", covariance), deviation**2)
 
-    def test_draws_have_it(self):
+    def test_draws_have_this_covariance(self):
         model = self.model()
         _, covariance = model.predict(X[:3], return_cov=True)
         draws = model.sample_y(X[:3], 20_000, random_state=0)
         assert_allclose(np.cov(draws), covariance, rtol=0.1, atol=0.02 * covariance.max())
 
-    def test_it_is_close_to_that_of_an_exact_process(self):
+    def test_it_is_close_to_that_of_an_exact_gaussian_process(self):
         model = self.model(n_components=4000, fit_intercept=False)
         exact = GaussianProcessRegressor(
             RBF(length_scale=np.sqrt(1 / 0.6)), alpha=0.1, optimizer=None
@@ -333,7 +333,7 @@ class TestCovariance:
         with pytest.raises(RuntimeError, match="At most one of return_std or return_cov"):
             self.model().predict(X, return_std=True, return_cov=True)
 
-    def test_what_is_too_large_or_elsewhere(self, monkeypatch):
+    def test_large_or_distributed_input_is_rejected(self, monkeypatch):
         model = self.model()
         with pytest.raises(ValueError, match=r"matrix of 40000 x 40000 .*Pass fewer rows"):
             model.predict(np.zeros((40_000, 3)), return_cov=True)
@@ -351,7 +351,7 @@ class TestCovariance:
 
 
 class TestOlderFiles:
-    """Formats before 5 have no gamma."""
+    """Test files of formats before 5, which have no gamma."""
 
     @pytest.mark.parametrize("number", range(1, 5))
     @pytest.mark.parametrize("name", ["features", "ridge", "classifier"])
@@ -363,7 +363,7 @@ class TestOlderFiles:
         assert clone(model).gamma is None
 
     def test_rows_are_added_to_a_model_with_features_that_it_fitted(self):
-        """The description of its parameters has no gamma either."""
+        """The stored description of parameters has no gamma either."""
         features = QuadratureFeatures("gaussian", rule="rff", **OPTIONS)
         model = QuadratureRidge(alpha=1.0, features=features).fit(X, Y)
         state = model.__getstate__() | {"_quadfeat_format": 4}

@@ -1,10 +1,11 @@
-"""What notebooks show of estimators: scikit-learn's diagram, and a table of fitted values."""
+"""Test how notebooks show estimators: scikit-learn's diagram and a table of fitted values."""
 
 import re
 from html.parser import HTMLParser
 
 import numpy as np
 from sklearn import config_context
+from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
@@ -23,7 +24,7 @@ VOID = {"br", "img", "input", "link", "meta", "hr"}
 
 
 class Table(HTMLParser):
-    """Reads the rows of our table, and checks that all elements are closed."""
+    """Read the rows of the table and check that all elements are closed."""
 
     def __init__(self, html):
         super().__init__()
@@ -51,11 +52,14 @@ class Table(HTMLParser):
 
 
 def table(estimator):
-    """Return the rows of the table below the diagram, as a browser would show them."""
-    html = estimator._repr_html_()
-    assert estimator._repr_mimebundle_()["text/html"].count('class="quadfeat-table"') >= 1
-    found = html[html.rindex('<table class="quadfeat-table"') : html.rindex("</div>")]
-    return Table(found).rows
+    """Return the rows of the table as a browser would show them."""
+    found = []
+    for html in (estimator._repr_html_(), estimator._repr_mimebundle_()["text/html"]):
+        tables = re.findall(r'<table class="quadfeat-table">.*?</table>', html, re.S)
+        assert len(tables) == 1
+        found.append(Table(tables[0]).rows)
+    assert found[0] == found[1]
+    return found[0]
 
 
 class TestTable:
@@ -106,13 +110,21 @@ class TestTable:
         assert "Kernel error" not in found
         assert found["Columns"] == "128 from 3"
 
-    def test_there_is_none_before_a_fit(self):
+    def test_unfitted_estimators_have_no_table(self):
         for kind in (QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier):
             assert "quadfeat-table" not in kind()._repr_html_()
 
     def test_in_the_diagram_of_a_pipeline(self):
         pipeline = make_pipeline(QuadratureFeatures(Gaussian(0.5), **OPTIONS), Ridge()).fit(X, Y)
-        assert "quadraturefeatures" in pipeline._repr_html_()
+        shown = 'class="quadfeat-table"' in pipeline._repr_html_()
+        assert shown == hasattr(BaseEstimator, "_get_fitted_attr_html")  # scikit-learn >= 1.9
+
+    def test_below_the_diagram_of_older_versions(self):
+        features = QuadratureFeatures(Gaussian(0.5), **OPTIONS).fit(X)
+        html = notebook.with_table(features, "<p>diagram</p>")
+        assert html.startswith("<div><p>diagram</p><style>")
+        assert html.endswith("</table></div>")
+        assert notebook.with_table(features, html) == html
 
     def test_settings_of_scikit_learn(self):
         features = QuadratureFeatures(**OPTIONS).fit(X)
@@ -129,7 +141,7 @@ class Hostile(Gaussian):
 
 
 class Broken(Gaussian):
-    """A kernel that cannot be shown."""
+    """A kernel whose ``repr`` raises an error."""
 
     shown = True
 
@@ -145,7 +157,7 @@ class TestSafety:
         assert table(features)["Kernel"] == "<script>alert('&')</script>"
         assert "<script>alert" not in notebook.values(features)._repr_html_inner()
 
-    def test_a_value_that_cannot_be_read_is_left_out(self, monkeypatch):
+    def test_values_that_raise_are_omitted(self, monkeypatch):
         features = QuadratureFeatures(Broken(0.5), rule="rff", **OPTIONS).fit(X)
         monkeypatch.setattr(Broken, "shown", False)
         found = notebook.values(features)

@@ -115,7 +115,7 @@ class TestSample:
         where = {row.tobytes(): target for row, target in zip(X, y, strict=True)}
         assert [where[row.tobytes()] for row in found.rows] == found.Y[:, 0].tolist()
 
-    def test_small_tables_are_taken_whole(self, rng):
+    def test_small_tables_are_used_completely(self, rng):
         X, y = table(rng)
         found = sampled(X, y)
         assert found.size == found.n_rows == 500

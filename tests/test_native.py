@@ -314,7 +314,7 @@ class TestLimit:
         assert not self.transform(X, 1e300, core)[0]  # out of the range of float32, but finite
 
     @pytest.mark.parametrize("limit", [np.nan, -1.0])
-    def test_what_is_none(self, core, dtype, limit):
+    def test_invalid_limits_are_rejected(self, core, dtype, limit):
         with pytest.raises(ValueError, match="limit is not valid"):
             self.transform(np.ones((9, 39), dtype=dtype), limit, core)
 

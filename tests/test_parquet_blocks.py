@@ -4,9 +4,11 @@ import importlib.metadata
 import pickle
 import re
 import sys
+import time
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
 from quadfeat import ParquetBlocks, QuadratureRidge, QuadratureRidgeClassifier
@@ -65,6 +67,18 @@ class TestRepr:
         blocks = ParquetBlocks(path, "y")
         path.unlink()
         assert repr(blocks).endswith(": no such file, 4 columns in X")
+
+
+class TestMemory:
+    def test_reading_stays_within_a_row_group(self, tmp_path):
+        # PyArrow reads in threads: give them the time to read ahead.
+        table = pd.DataFrame(np.random.default_rng(0).random((1_000_000, 2)), columns=["x", "y"])
+        table.to_parquet(tmp_path / "table.parquet", row_group_size=50_000)
+        before = pyarrow.total_allocated_bytes()
+        blocks = iter(ParquetBlocks(tmp_path, target="y", rows_per_block=50_000))
+        next(blocks)
+        time.sleep(0.3)
+        assert pyarrow.total_allocated_bytes() - before < 0.5 * table.memory_usage().sum()
 
 
 class TestPaths:

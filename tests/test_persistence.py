@@ -217,7 +217,7 @@ def test_models_of_all_options(
         assert_same_model(loaded, model)
 
 
-class TestWhatElseIsKept:
+class TestOtherState:
     def test_parameters_of_unfitted_models(self, tmp_path):
         given = QuadratureRidgeClassifier(
             Matern(1.5, length_scale=[1.0, 2.0]),
@@ -385,7 +385,7 @@ class OwnBits(np.random.PCG64):
     pass
 
 
-class TestWhatCannotBeSaved:
+class TestObjectsThatCannotBeSaved:
     @pytest.mark.parametrize(
         ("model", "where"),
         [
@@ -495,7 +495,7 @@ def load_or_refusal(content, tmp_path):
         return None, str(error)
 
 
-class TestFilesThatAreNotWhole:
+class TestDamagedFiles:
     def test_every_flipped_byte_is_noticed(self, small, tmp_path):
         # Bytes throughout the file, and every byte of the directory and the comment at its end.
         path = tmp_path / "model.quadfeat"

@@ -1,4 +1,4 @@
-"""Plots: what they draw, on which axes, and what they say without matplotlib."""
+"""Test plots: the data that they draw, their axes, and the error without matplotlib."""
 
 import sys
 
@@ -43,7 +43,7 @@ def classifier():
 
 
 def points(ax, label):
-    """Return the points of a line by its label in the legend."""
+    """Return the points of the line with this label."""
     handles, labels = ax.get_legend_handles_labels()
     found = handles[labels.index(label)]
     line = found.lines[0] if hasattr(found, "lines") else found
@@ -61,7 +61,7 @@ def all_plots(ridge, classifier):
     }
 
 
-def test_all_plots_take_and_return_axes(ridge, classifier):
+def test_all_plots_accept_and_return_axes(ridge, classifier):
     functions = all_plots(ridge, classifier)
     assert sorted(functions) == sorted(plots.__all__)
     for draw in functions.values():
@@ -73,7 +73,7 @@ def test_all_plots_take_and_return_axes(ridge, classifier):
         assert given.has_data()
 
 
-def test_all_plots_say_how_to_install_matplotlib(ridge, classifier, monkeypatch):
+def test_errors_without_matplotlib_name_the_extra(ridge, classifier, monkeypatch):
     functions = all_plots(ridge, classifier)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     for name, draw in functions.items():
@@ -196,7 +196,7 @@ class TestLengthscales:
         names = [label.get_text() for label in ax.get_yticklabels()]
         return dict(zip(names, (bar.get_width() for bar in ax.patches), strict=True))
 
-    def test_they_are_those_of_the_kernel(self):
+    def test_bars_show_the_lengthscales_of_the_kernel(self):
         kernel = Matern(1.5, length_scale=np.array([1.0, 2.0, 4.0, 0.5]))
         features = QuadratureFeatures(kernel, **OPTIONS).fit(X)
         bars = self.bars(plots.lengthscales(features))

@@ -209,7 +209,7 @@ def registered_thing(tmp_path, pair=None):
     return Thing(Record(pair or Pair(1.0, np.inf), np.arange(4.0)))
 
 
-class TestWhatIsSaved:
+class TestSavedAttributes:
     def test_fields_and_listed_attributes(self, tmp_path):
         thing = registered_thing(tmp_path)
         loaded = round_trip(thing, tmp_path)

@@ -37,7 +37,7 @@ ABOUT = {"command": f"quadfeat study {HOSTILE[0]}", HOSTILE[1]: HOSTILE[2]}
 
 
 class Seen(HTMLParser):
-    """The elements and the text of a page."""
+    """Collect the elements and the text of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -57,7 +57,7 @@ def draw(table, theme):
 
 
 def hostile_page():
-    """A page with hostile text in every place that takes text."""
+    """Return a page with hostile text in every field."""
     rows = pd.DataFrame({"method": HOSTILE[0], "d": [256, 512], "seconds": 1.0, "bytes": 1.0})
     picture = Picture("walltime", HOSTILE[1], HOSTILE[2], draw, rows)
     cell = Cell(HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[3], 1)
@@ -66,7 +66,7 @@ def hostile_page():
 
 
 class TestTable:
-    def test_numbers_are_rounded_to_read_and_whole_to_sort_by(self):
+    def test_numbers_are_rounded_for_display_but_not_for_sorting(self):
         frame = pd.DataFrame({"a": [1 / 3, np.nan], "b": [10**6, 2], "c": ["x", True]})
         rows = page.table(frame, {"a": ".1f"}).rows
         assert [cell.text for cell in rows[0]] == ["0.3", "1000000", "x"]
@@ -170,7 +170,7 @@ class TestPage:
         for opened in pages(path):
             assert opened.title() == "quadfeat: the study"
 
-    def test_a_name_that_a_template_lacks_is_an_error(self):
+    def test_an_unknown_name_in_a_template_raises(self):
         from jinja2 import UndefinedError
 
         with pytest.raises(UndefinedError):

@@ -453,7 +453,7 @@ class TestBatches:
         with pytest.raises(ValueError, match="class_weight='balanced' needs"):
             classifier().fit(X, LABELS).merge(balanced)
 
-    def test_methods_without_support_for_batches(self):
+    def test_unsupported_batches(self):
         missing(ridge(alpha="loo"), "partial_fit", "alpha='loo' .* Use alpha='auto'")
         missing(ridge(solver="cg"), "partial_fit", "solver='cg' .* use solver='normal'")
         missing(classifier(class_weight="balanced"), "partial_fit", "class_weight='balanced' needs")
@@ -826,7 +826,7 @@ class TestConjugateGradients:
         monkeypatch.setattr("quadfeat.models.parameters.NORMAL_UP_TO", 80)
         assert ridge().fit(X, y).solver_error_ == 0
 
-    def test_unsupported_options(self):
+    def test_unsupported_methods_and_options(self):
         model = ridge(solver="cg").fit(X, y)
         assert model.alpha_ == 1.0
         for name in ("path_", "log_marginal_likelihood_", "signal_variance_", "noise_variance_"):
@@ -1293,7 +1293,7 @@ def test_parquet_without_pyarrow_names_the_package_to_install(monkeypatch, tmp_p
         next(iter(ParquetBlocks(tmp_path, "label")))
 
 
-class TestWhatBelongsTogether:
+class TestConsistency:
     def frames(self):
         columns = ["a", "b", "c"]
         table = pd.DataFrame(X[:, :3], columns=columns)
@@ -1336,9 +1336,8 @@ class TestWhatBelongsTogether:
         labels = (X[:, 0] > 0).astype(int)
         with pytest.raises(ValueError, match=r"has keys that are not in y: \['1'\]"):
             classifier(class_weight={"1": 5.0}).fit(X, labels)
-        classifier(class_weight={0: 1.0, 1: 5.0, 2: 3.0}).fit(
-            X, labels
-        )  # class 2 may be missing from a binary target
+        # Extra keys are allowed if all classes of y have a weight.
+        classifier(class_weight={0: 1.0, 1: 5.0, 2: 3.0}).fit(X, labels)
 
     def test_other_classes_in_a_later_batch_are_rejected(self):
         labels = (y > 0).astype(int)

@@ -311,14 +311,13 @@ def test_quasi_monte_carlo_fills_space_evenly(sequence):
     rule = QuasiMonteCarlo(sequence=sequence)
     w = rule.draw(2, 512, Gaussian(1.0), np.random.default_rng(0)).frequencies()
     counts, _ = np.histogramdd(w > 0, bins=2)
-    assert (
-        np.abs(counts - 64).max() <= 3
-    )  # a quarter of 256 nodes per quadrant; random nodes have sd 7
+    # Each quadrant has a quarter of 256 nodes. With random nodes, the standard deviation is 7.
+    assert np.abs(counts - 64).max() <= 3
 
 
 @pytest.mark.parametrize("tilt", ["exact", "fixed"])
 @pytest.mark.parametrize("radii", ["stratified", "shared", "constant"])
-def test_invalid_radii_are_rejected(tilt, radii):
+def test_radii_without_effect_are_rejected(tilt, radii):
     with pytest.raises(ValueError, match=rf"radii='{radii}' has no effect"):
         SphericalRadial(tilt=tilt, radii=radii).draw(4, 9, ArcCosine(0), np.random.default_rng(0))
 

@@ -1,4 +1,4 @@
-"""Samples of rows, and fits to weighted rows: order, batches and copies do not matter."""
+"""Test samples of rows and fits to weighted rows: order, batches and copies do not matter."""
 
 from functools import reduce
 
@@ -16,7 +16,7 @@ from quadfeat.kernels import Gaussian, Spread
 
 rng = np.random.default_rng(0)
 
-# Few values, so that rows are equal, and zeros of both signs among them.
+# Few values, so that some rows are equal. Zeros of both signs occur.
 small_tables = arrays(
     np.float64,
     st.tuples(st.integers(1, 30), st.integers(1, 3)),
@@ -32,7 +32,7 @@ def same(left, right):
 
 
 def weighted_table(n_rows, seed=0):
-    """Return rows, how often each counts (some never), and the same with copies, shuffled."""
+    """Return rows, integer weights (some zero), and a shuffled table of copies."""
     rng = np.random.default_rng(seed)
     table = rng.standard_normal((n_rows, 4))
     counts = rng.integers(0, 4, n_rows)
@@ -49,7 +49,7 @@ class TestRowSample:
 
     @pytest.mark.parametrize("size", [1, 7, 100, 5000])
     def test_batches_do_not_matter(self, size):
-        table = np.round(rng.standard_normal((1000, 2)), 1)  # some rows more than once
+        table = np.round(rng.standard_normal((1000, 2)), 1)  # some rows are repeated
         weights = rng.uniform(0, 2, 1000) * (rng.random(1000) < 0.8)
         whole = RowSample.of(table, size, weights)
         cuts = np.sort(rng.integers(0, 1000, 11))
@@ -77,7 +77,7 @@ class TestRowSample:
         assert (np.diff(sample.keys.astype(object)) > 0).all()
 
     @pytest.mark.parametrize("size", [5, 300, 5000])
-    def test_weights_are_as_good_as_copies(self, size):
+    def test_integer_weights_equal_copies(self, size):
         table, counts, copies = weighted_table(1000)
         same(RowSample.of(table, size, counts), RowSample.of(copies, size))
         present = counts > 0
@@ -92,13 +92,13 @@ class TestRowSample:
         assert_array_equal(sample.rows, table[order[:10]])
         assert_array_equal(sample.weights, counts[order[:10]])
 
-    def test_no_weight_no_rows(self):
+    def test_rows_of_weight_0_are_not_sampled(self):
         sample = RowSample.of(np.ones((4, 2)), 3, np.zeros(4))
         assert sample.rows.shape == (0, 2)
         same(sample.merged(RowSample.of(np.ones((4, 2)), 3)), RowSample.of(np.ones((4, 2)), 3))
 
     @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
-    def test_sparse_rows_are_dense_rows(self, form):
+    def test_sparse_and_dense_rows_agree(self, form):
         table = rng.standard_normal((300, 20)) * (rng.random((300, 20)) < 0.2)
         table[:5] = 0.0
         same(RowSample.of(form(table), 50), RowSample.of(table, 50))
@@ -127,8 +127,8 @@ class TestRowSample:
 
     @pytest.mark.parametrize("distinct", [2000, 20_000])
     def test_number_of_distinct_rows(self, distinct):
-        # The standard deviation of (k - 1) / u_(k), with the k-th smallest of n uniform numbers, is
-        # n / sqrt(k - 2).
+        # Let u_(k) be the k-th smallest of n uniform numbers. The standard deviation of
+        # (k - 1) / u_(k) is n / sqrt(k - 2).
         table = np.arange(float(distinct))[:, None]
         sample = RowSample.of(np.vstack([table, table[: distinct // 3]]), 400)
         assert abs(sample.n_distinct / distinct - 1) < 4 / np.sqrt(398)
@@ -155,7 +155,7 @@ class TestRowSample:
         low = (keys & np.uint64(0xFFFF)).astype(float) / 2.0**16
         assert stats.kstest(low, "uniform").pvalue > 1e-4
 
-    def test_samples_are_of_all_parts_of_the_table(self):
+    def test_samples_cover_all_parts_of_the_table(self):
         table = np.arange(100_000.0)[:, None]
         chosen = RowSample.of(table, 1000).rows[:, 0]
         assert stats.kstest(chosen / 1e5, "uniform").pvalue > 1e-4
@@ -183,7 +183,7 @@ class TestSpread:
         mean = np.average(table, axis=0, weights=weights).mean()
         assert spread.mean * spread.unit == pytest.approx(mean * unit, rel=1e-12)
 
-    def test_weights_are_as_good_as_copies(self):
+    def test_integer_weights_equal_copies(self):
         table, counts, copies = weighted_table(400)
         assert Spread.of(table, counts * 1.0).deviation == pytest.approx(copies.std(), rel=1e-12)
         thin = sparse.csr_array(np.where(table > 0, table, 0.0))
@@ -192,7 +192,7 @@ class TestSpread:
 
     @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
     @pytest.mark.parametrize("huge", [1e12, 1e200])
-    def test_a_row_of_weight_0_is_not_there_however_large_it_is(self, form, huge):
+    def test_rows_of_weight_0_are_ignored_even_if_huge(self, form, huge):
         table = rng.standard_normal((100, 3))
         with_outlier = form(np.vstack([table, np.full((1, 3), huge)]))
         weights = np.append(np.ones(100), 0.0)
@@ -235,7 +235,7 @@ class TestSpread:
 class TestEnds:
     @pytest.mark.parametrize("form", [np.array, sparse.csr_array, sparse.csr_matrix])
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_ends_are_those_of_all_rows_with_weight(self, form, weighted):
+    def test_ends_use_all_rows_of_positive_weight(self, form, weighted):
         table = np.where(rng.random((700, 4)) < 0.3, rng.standard_normal((700, 4)), 0.0) * 5
         table[:, 3] = 2.5
         weights = np.where(np.arange(700) % 3, 1.0, 0.0) if weighted else None
@@ -260,7 +260,7 @@ class TestEnds:
             assert_array_equal(merged.lowest, table.min(axis=0))
             assert_array_equal(merged.highest, table.max(axis=0))
 
-    def test_ranges_beyond_the_largest_number(self):
+    def test_ranges_that_overflow(self):
         far = Ends.of(np.array([[-1.5e308, 1.0], [1.5e308, 1.0]]))
         assert_array_equal(far.ranges, [np.finfo(float).max, 0.0])
 
@@ -283,17 +283,17 @@ class TestUnitFreeKeys:
         factors, shifts = np.array([1e-9, 0.3, 1e12, 7.0]), np.array([0.0, 1e3, 1e9, -2.0])
         here, there = keys_of(table), keys_of(table * factors + shifts)
         # Rounding moves a row to the next place with a probability of about
-        # 2**20 * 2**-53 * 1e3 / 0.3 for each column: it is not expected in 5000 rows.
+        # 2**20 * 2**-53 * 1e3 / 0.3 per column, so no row out of 5000 should move.
         assert_array_equal(high_bits(here), high_bits(there))
-        assert (here != there).any()  # the low bits are those of the numbers
+        assert (here != there).any()  # low bits depend on the exact numbers
         first, second = np.argsort(here)[:500], np.argsort(there)[:500]
         assert_array_equal(first, second)
 
     @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
-    def test_sparse_rows_are_dense_rows(self, form):
+    def test_sparse_and_dense_rows_agree(self, form):
         table = rng.standard_normal((300, 20)) * (rng.random((300, 20)) < 0.2)
         table[:5] = 0.0
-        table[:, 7] = np.abs(table[:, 7]) + 1.0  # zeros are outside of this column
+        table[:, 7] = np.abs(table[:, 7]) + 1.0  # zero is outside the range of this column
         table[:, 8] = 0.0
         assert_array_equal(keys_of(form(table)), keys_of(table))
         stored = form(table)
@@ -307,7 +307,7 @@ class TestUnitFreeKeys:
         keys = keys_of(np.vstack([table, table, near])).reshape(3, 1000)
         assert_array_equal(keys[0], keys[1])
         assert (keys[0] != keys[2]).all()
-        # They are the same row in the high bits, except at the border of two places.
+        # Their high bits agree, except at the border between two places.
         assert np.mean(high_bits(keys[0]) == high_bits(keys[2])) > 0.99
 
     def test_there_is_one_zero_only(self):
@@ -322,7 +322,7 @@ class TestUnitFreeKeys:
         assert_array_equal(keys_of(table[:0]), whole[:0])
 
     @pytest.mark.parametrize("constant", [0.0, 0.1, -1e300, 5e-324])
-    def test_constant_columns_tell_nothing(self, constant):
+    def test_constant_columns_are_ignored(self, constant):
         table = rng.standard_normal((1000, 3))
         wide = np.column_stack([table, np.full(1000, constant)])
         assert_array_equal(high_bits(keys_of(wide)), high_bits(keys_of(table)))
@@ -356,7 +356,7 @@ class TestUnitFreeKeys:
 
 class TestFitWithWeights:
     @pytest.mark.parametrize("form", [np.array, sparse.csr_array], ids=["dense", "sparse"])
-    def test_scale_is_that_of_the_copies(self, form):
+    def test_scale_agrees_with_copies(self, form):
         table, counts, copies = weighted_table(200)
         features = QuadratureFeatures(rule="rff", n_components=10)
         gamma = features.fit(form(table), sample_weight=counts).kernel_.gamma
@@ -375,7 +375,7 @@ class TestFitWithWeights:
         assert_array_equal(nodes.frequencies(), features.nodes_.frequencies())
         assert_allclose(nodes.weights, features.nodes_.weights)
 
-    def test_rows_of_weight_0_might_as_well_not_be_there(self):
+    def test_rows_of_weight_0_are_ignored(self):
         table, counts, _ = weighted_table(300)
         features = QuadratureFeatures(n_components=60, random_state=0)
         everything = np.vstack([table, np.full((1, 4), 1e200)])
@@ -384,7 +384,7 @@ class TestFitWithWeights:
         features.fit(table[present], sample_weight=counts[present])
         assert features.fingerprint() == fingerprint
 
-    def test_equal_weights_are_none(self):
+    def test_equal_weights_have_no_effect(self):
         table = rng.standard_normal((100, 3))
         features = QuadratureFeatures(Gaussian(0.3), n_components=60, random_state=0)
         fingerprints = {

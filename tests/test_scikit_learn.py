@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, for every preset, and what its tests ask of ``RBFSampler``."""
+"""Run scikit-learn's estimator checks for every preset, and its tests of ``RBFSampler``."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from quadfeat import QuadratureFeatures
 from quadfeat.kernels import Gaussian
 from test_features import RULES
 
-# The checks use tables of one and two columns, where degree 3 warns of its infinite variance.
+# The checks use tables of one and two columns, for which degree 3 warns of infinite variance.
 pytestmark = pytest.mark.filterwarnings("ignore:the weights of .* have infinite variance")
 
 
@@ -28,7 +28,7 @@ def test_every_check_of_scikit_learn(estimator, check):
 
 
 def test_no_check_is_skipped_or_expected_to_fail():
-    # The array-API check wants SCIPY_ARRAY_API set before SciPy is imported: a fresh process.
+    # The array API check needs SCIPY_ARRAY_API before SciPy is imported, so start a new process.
     script = (
         f"RULES = {RULES}"
         + """
@@ -58,7 +58,7 @@ def data():
 
 
 @pytest.mark.parametrize("rule", RULES)
-class TestWhatIsAskedOfRBFSampler:
+class TestLikeRBFSampler:
     gamma = 10.0
 
     def features(self, rule, **parameters):

@@ -1,4 +1,4 @@
-"""What SECURITY.md promises of files: nothing in them runs, names a path or fills the memory."""
+"""Test the promises of SECURITY.md: files run no code, contain no paths and fill no memory."""
 
 import ast
 import io
@@ -28,7 +28,7 @@ y = X[:, 0] + 0.1 * rng.standard_normal(60)
 
 
 class Bomb:
-    """Leaves a file behind when it is unpickled."""
+    """Create a file when unpickled."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -38,7 +38,7 @@ class Bomb:
 
 
 def test_no_function_unpickles_a_file():
-    """Nor does any evaluate text. ``pickle.dumps`` is for sizes, and for Dask's own transport."""
+    """No function evaluates strings either. ``pickle.dumps`` is allowed for sizes and for Dask."""
     forbidden = {
         ("pickle", "load"), ("pickle", "loads"), ("pickle", "Unpickler"), ("joblib", "load"),
         ("np", "load"), ("numpy", "load"), ("pd", "read_pickle"), ("pandas", "read_pickle"),
@@ -68,7 +68,7 @@ def test_no_function_unpickles_a_file():
 
 
 class TestPaths:
-    def test_a_saved_model_names_none(self, tmp_path):
+    def test_a_saved_model_contains_no_paths(self, tmp_path):
         model = QuadratureRidge(
             "gaussian", alpha=1.0, n_components=9, checkpoint=tmp_path / "here"
         ).fit(X, y)
@@ -78,7 +78,7 @@ class TestPaths:
 
     @pytest.mark.parametrize("form", ["state", {"type": "path", "value": "state"}])
     @pytest.mark.parametrize("number", [1, FORMAT])
-    def test_a_forged_one_has_no_effect(self, number, form, tmp_path):
+    def test_a_forged_path_has_no_effect(self, number, form, tmp_path):
         content = (FIXTURES / f"ridge_format_{number}.quadfeat").read_bytes()
         stem = comment_of(quadfeat.__version__).replace(
             b"format %d" % FORMAT, b"format %d" % number
@@ -97,8 +97,8 @@ class TestPaths:
         else:
             assert load(path).checkpoint is None
 
-    def test_a_file_that_is_model_and_pickle_is_neither(self, tmp_path):
-        """A pickle in front of an archive, which programs for archives skip."""
+    def test_a_file_that_is_both_a_model_and_a_pickle_is_rejected(self, tmp_path):
+        """Test a pickle in front of an archive. Zip readers skip such a prefix."""
         save(QuadratureRidge("gaussian", alpha=1.0, n_components=9), tmp_path / "model")
         content = (tmp_path / "model").read_bytes()
         path, trace = tmp_path / "both", tmp_path / "trace"
@@ -118,7 +118,7 @@ class TestPaths:
                 load(path)
         assert not trace.exists()
 
-    def test_bytes_between_and_behind_members_are_refused(self, tmp_path):
+    def test_bytes_between_and_after_members_are_rejected(self, tmp_path):
         save(QuadratureRidge("gaussian", alpha=1.0, n_components=9), tmp_path / "model")
         content = (tmp_path / "model").read_bytes()
         directory = content.index(b"PK\x01\x02")
@@ -130,7 +130,7 @@ class TestPaths:
 
 
 def with_parameter(content, name, value):
-    """Return a file whose model has another parameter."""
+    """Return a file whose model has a changed parameter."""
 
     def change(members):
         tree = json.loads(members["model.json"])
@@ -140,18 +140,18 @@ def with_parameter(content, name, value):
     return forged(content, change)
 
 
-class TestWhatElseIsInAFile:
+class TestUnexpectedContent:
     def content(self):
         return (FIXTURES / f"ridge_format_{FORMAT}.quadfeat").read_bytes()
 
     @pytest.mark.parametrize("name", ["payload.py", "evil.html", "999.npy"])
-    def test_members_that_belong_to_nothing(self, name, tmp_path):
+    def test_unused_members_are_rejected(self, name, tmp_path):
         path = tmp_path / "model"
         path.write_bytes(forged(self.content(), lambda members: members.update({name: b"x"})))
         with pytest.raises(ValueError, match="members are not those"):
             load(path)
 
-    def test_two_members_of_one_name_and_fields(self, tmp_path):
+    def test_duplicate_members_and_extra_fields_are_rejected(self, tmp_path):
         path = tmp_path / "model"
         for twice, field in ((True, b""), (False, b"\xfe\xca\x04\x00%PDF")):
             file = io.BytesIO()
@@ -180,7 +180,7 @@ def _joblib_bytes(value):
 
 class TestMemory:
     def largest(self, content, tmp_path):
-        """Return how many bytes an attempt to load a file allocates, at most."""
+        """Return the peak number of bytes allocated by an attempt to load a file."""
         path = tmp_path / "model"
         path.write_bytes(content)
         tracemalloc.start()
@@ -209,7 +209,7 @@ class TestMemory:
             changed = forged(content, lambda m, n=name: m.update({n: npy(np.empty(shape))}))
             assert self.largest(changed, tmp_path) < 2**21
 
-    def test_numbers_that_would_become_bytes(self, tmp_path):
+    def test_numbers_that_would_expand_to_bytes(self, tmp_path):
         content = (FIXTURES / f"ridge_format_{FORMAT}.quadfeat").read_bytes()
         for dtype, value in (("S1", 600_000_000), ("S1", "a"), ("<f8", [1.0]), ("<i8", 1.5)):
             tree = {"type": "scalar", "dtype": dtype, "value": value}
@@ -225,7 +225,7 @@ class TestMemory:
             return [name for name in archive.namelist() if name.endswith(".npy")]
 
 
-def test_a_classifier_of_the_first_format_goes_on(tmp_path):
+def test_a_classifier_of_the_first_format_can_be_continued(tmp_path):
     old = load(FIXTURES / "classifier_format_1.quadfeat")
     new = load(FIXTURES / f"classifier_format_{FORMAT}.quadfeat")
     assert isinstance(old, QuadratureRidgeClassifier)

@@ -1,4 +1,4 @@
-"""rule="auto": that it chooses well, says truly why, and gives the same for the same seed."""
+"""Test ``rule="auto"``: good choices, correct explanations, and reproducibility."""
 
 import os
 import re
@@ -27,7 +27,7 @@ BASELINES = ["rff", "orf", "rom", "halton", "sobol", "gauss-hermite", "sr33"]
 
 
 def relative_error(rule, kernel, rows, n_components, n_draws=40):
-    """Return the root mean square over draws; "auto" chooses four times, for a part each."""
+    """Return the root mean square error over draws. "auto" chooses anew for each quarter."""
     exact = kernel(rows)
     rules = (
         [rule]
@@ -69,7 +69,7 @@ def test_no_fixed_rule_is_much_better(name, kernel, n_components):
     rows = DATA[name]
     ours = relative_error("auto", kernel, rows, n_components)
     theirs = {name: relative_error(name, kernel, rows, n_components) for name in BASELINES}
-    assert ours < 1.2 * min(theirs.values())  # some draws of each: noise of some per cent
+    assert ours < 1.2 * min(theirs.values())  # few draws each, with a noise of some percent
 
 
 def numbers_after(text, words):
@@ -77,7 +77,7 @@ def numbers_after(text, words):
 
 
 def in_short(rule):
-    """Return a rule as a sentence has it: the one number that is computed has three digits."""
+    """Return a rule as ``why_`` prints it, with the computed number rounded to three digits."""
     remainder = getattr(rule, "remainder", 1.0)
     return " ".join(repr(rule).split()).replace(repr(remainder), f"{remainder:.3g}")
 
@@ -86,7 +86,7 @@ def in_short(rule):
 @pytest.mark.parametrize(
     "kernel", ["gaussian", "matern12", "laplacian", "arccos0", PointwiseNonlinear(np.tanh)], ids=str
 )
-def test_why_tells_what_the_table_says(kernel, n_components):
+def test_why_agrees_with_the_table(kernel, n_components):
     features = QuadratureFeatures(kernel, n_components=n_components, random_state=0).fit(DIGITS)
     candidates = features.candidates_
     errors = [candidate.error for candidate in candidates]
@@ -125,17 +125,17 @@ def test_why_tells_what_the_table_says(kernel, n_components):
     ],
     ids=str,
 )
-def test_expected_errors_are_those_of_the_maps(kernel, d, n_components):
+def test_expected_errors_agree_with_those_of_maps(kernel, d, n_components):
     rows = np.random.default_rng(0).standard_normal((250, d))
     features = QuadratureFeatures(kernel, n_components=n_components, random_state=0).fit(rows)
     (chosen,) = (c for c in features.candidates_ if c.rule is features.rule_)
     measured = relative_error(chosen.rule, kernel, rows, n_components)
-    # Sampled rows, few trials and draws, and what closed forms leave out of account.
+    # Allow for sampled rows, few trials and draws, and terms that closed forms neglect.
     assert 0.5 < measured / chosen.error < 2.0
 
 
 def test_the_weight_of_a_remainder_is_never_above_one():
-    # Rounding once made it so.
+    # Rounding once made it larger than one.
     rows = np.random.default_rng(0).standard_normal((300, 5))
     for n_components in (33, 41, 57):
         kernel = PointwiseNonlinear(np.exp)
@@ -160,8 +160,8 @@ def test_a_first_batch_is_enough():
 
 
 @pytest.mark.parametrize("n_components", [130, 131, 140, 190, 259])
-def test_what_remains_behind_a_block_does_not_spoil_it(n_components):
-    # A wide kernel, where one whole block of 2 (d + 1) columns is exact to degree 3.
+def test_a_remainder_does_not_increase_the_error_of_a_block(n_components):
+    # For a wide kernel, one complete block of 2 (d + 1) columns is exact to degree 3.
     kernel = Gaussian(0.05 / 64)
     block = relative_error("auto", kernel, DIGITS[:200], 130)
     cut = relative_error("auto", kernel, DIGITS[:200], n_components)
@@ -170,7 +170,7 @@ def test_what_remains_behind_a_block_does_not_spoil_it(n_components):
     assert n_components == 131 or cut < published
 
 
-def test_fewer_columns_than_a_block_are_spent_well():
+def test_fewer_columns_than_a_block_are_used_well():
     kernel = Gaussian(0.05 / 64)
     for n_components in (20, 21, 101):
         ours = relative_error("auto", kernel, DIGITS[:200], n_components)
@@ -190,7 +190,7 @@ def test_no_weights_of_infinite_variance(d, kernel):
         assert isinstance(tilt, str) or tilt < d / 2
 
 
-def test_a_kernel_whose_spectrum_is_not_isotropic():
+def test_a_kernel_with_an_anisotropic_spectrum():
     features = QuadratureFeatures(Laplacian(0.1), n_components=64, random_state=0).fit(IRIS)
     assert {type(candidate.rule) for candidate in features.candidates_} == {
         MonteCarlo,
@@ -202,7 +202,7 @@ def test_a_kernel_whose_spectrum_is_not_isotropic():
     "rows", [np.zeros((20, 3)), np.ones((1, 4)), np.ones((30, 2)) * 1e-200], ids=str
 )
 @pytest.mark.parametrize("kernel", ["gaussian", "arccos1"])
-def test_data_that_tells_nothing(rows, kernel):
+def test_data_without_information(rows, kernel):
     features = QuadratureFeatures(kernel, n_components=9, random_state=0).fit(rows)
     assert np.isfinite(features.transform(rows)).all()
 
@@ -224,7 +224,7 @@ class TestRulesThatAutoNeeds:
         assert np.allclose(frequencies.T @ frequencies / 100, expected * np.eye(3))
 
     @pytest.mark.parametrize("tilt", [0.0, 0.5, 1.0])
-    def test_match_leaves_nothing_for_the_origin(self, tilt):
+    def test_matched_weights_leave_no_weight_for_the_origin(self, tilt):
         rule = SphericalRadial(tilt=tilt, radii="stratified", origin="match")
         nodes = rule.draw(6, 2 * 14, Gaussian(1.0), np.random.default_rng(0))
         assert np.isclose(nodes.weights.sum(), 1.0)
@@ -252,7 +252,7 @@ class TestRulesThatAutoNeeds:
         assert whole + rest == len(nodes.weights)
         assert np.isclose(nodes.weights.sum(), 1.0)
         ratio = nodes.weights[whole:].mean() / nodes.weights[:whole].mean()
-        # With the same weight for all, single weights vary with the radius.
+        # With remainder=1.0, single weights vary with the radius.
         assert np.isclose(ratio, remainder) or remainder == 1.0
 
     def test_without_a_remainder_whole_blocks_stay_exact(self):
@@ -264,14 +264,14 @@ class TestRulesThatAutoNeeds:
         assert np.allclose(moments, np.eye(d), atol=1e-12)
 
     @pytest.mark.parametrize("rule", [MonteCarlo(remainder=0.0), QuasiMonteCarlo(remainder=0.0)])
-    def test_a_single_column_may_count_for_nothing(self, rule):
+    def test_a_single_column_may_have_no_weight(self, rule):
         features = QuadratureFeatures(Gaussian(1.0), rule=rule, n_components=9, random_state=0)
         Z = features.fit_transform(IRIS)
         assert not Z[:, -1].any()
         assert np.allclose((Z**2).sum(axis=1), 1.0)
 
     @pytest.mark.parametrize("kernel", [Gaussian(0.5), ArcCosine(1), PointwiseNonlinear(np.tanh)])
-    def test_remainders_do_not_bias(self, kernel):
+    def test_remainders_are_unbiased(self, kernel):
         rows = np.random.default_rng(0).standard_normal((4, 3))
         exact = kernel(rows)
         rule = SphericalRadial(tilt=0.0, remainder=0.3)

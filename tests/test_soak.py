@@ -1,6 +1,6 @@
-"""A few trials of every scenario of the soak, and faults that each of them has to find.
+"""Run a few trials of every soak scenario, and check that each finds injected faults.
 
-``make soak`` runs the same scenarios for longer.
+``make soak`` runs the same scenarios for a longer time.
 """
 
 import doctest
@@ -97,14 +97,14 @@ class TestThreads:
 
 
 def leave_checkpoints():
-    """Break the end of a fit, in a child."""
+    """Break the end of a fit in a child process."""
     from quadfeat.data.checkpoints import Checkpoint
 
     Checkpoint.remove = lambda self: None
 
 
 def change_resumed_models():
-    """Break the fits that go on with a checkpoint, in a child."""
+    """Break fits that resume from a checkpoint in a child process."""
     real = Work.fit
 
     def fit(self, checkpoint, parquet):
@@ -125,7 +125,7 @@ class TestKills:
         assert_nothing_found(log)
         assert log.events["kill"] + log.events["fit faster than its kill"] > 0
 
-    def test_find_files_that_stay(self):
+    def test_find_files_that_are_not_removed(self):
         assert_found(log_of(Kills(leave_checkpoints), 0), "left ['state'] behind")
 
     def test_find_other_models(self):
@@ -159,7 +159,7 @@ class TestFlips:
     @pytest.mark.parametrize(
         ("number", "message"), [(1, "another model without an error"), (2, "the model is wrong")]
     )
-    def test_find_checkpoints_that_fit_anything(self, monkeypatch, number, message):
+    def test_find_checkpoints_that_accept_any_fit(self, monkeypatch, number, message):
         real = QuadratureRidge.fit
 
         def fit(self, X, y=None, sample_weight=None):
@@ -207,7 +207,7 @@ def cluster():
 class TestClusters:
     @pytest.fixture
     def scenario(self, cluster, monkeypatch):
-        monkeypatch.setattr(cluster, "session", nullcontext)  # it is there already
+        monkeypatch.setattr(cluster, "session", nullcontext)  # the cluster already runs
         return cluster
 
     def test_find_nothing(self, scenario):
@@ -227,7 +227,7 @@ class TestClusters:
 
 
 def depend_on_process():
-    """Break the numbers of a study, in a child."""
+    """Change the numbers of a study in a child process."""
     from quadfeat.apps.study import experiments
 
     real = experiments.EXPERIMENTS["kernel-error"]
@@ -335,18 +335,18 @@ class Fails(runner.Scenario):
 
 
 class TestRunner:
-    def test_an_error_is_a_finding_and_not_the_end(self):
+    def test_an_error_is_a_finding_and_does_not_stop_the_run(self):
         log = runner.run(Fails(), range(4), seed=7)
         assert (log.trials, log.events["attempt"]) == (4, 4)
         assert [finding.trial for finding in log.findings] == [1, 3]
         text = runner.findings([log])
         assert "KeyError" in text
         assert "to repeat: python -m soak --only fails --seed 7 --trial 3" in text
-        # A trial is the same whichever were run before.
+        # A trial does not depend on earlier trials.
         (again,) = runner.run(Fails(), [3], seed=7).findings
         assert again == log.findings[1]
 
-    def test_what_cannot_run_is_skipped_with_a_reason(self, monkeypatch):
+    def test_scenarios_that_cannot_run_are_skipped_with_a_reason(self, monkeypatch):
         monkeypatch.setattr(Fails, "missing", lambda self: "no luck here")
         log = runner.run(Fails(), range(4))
         assert log.trials == 0
@@ -366,14 +366,14 @@ class TestCommand:
         assert "forks: Fork while threads" in printed
         assert "scenario  trials  findings  tried\nforks          1         0  " in printed
 
-    def test_the_death_of_a_scenario_is_a_finding(self):
+    def test_a_crash_of_a_scenario_is_a_finding(self):
         scenario = cli.Isolated("no such scenario", seed=0)
         scenario.run(0.0, trial=5)
         (finding,) = scenario.log.findings
         assert "ended with code 1" in finding.what
 
     @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send")
-    def test_an_interrupt_prints_what_there_is(self):
+    def test_an_interrupt_prints_the_results_so_far(self):
         command = [sys.executable, "-m", "soak", "--seconds", "3600", "--only", "threads"]
         running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert running.stdout.readline().startswith("quadfeat")

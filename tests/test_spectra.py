@@ -1,4 +1,4 @@
-"""The laws of frequencies against SciPy's distributions and numerical integration."""
+"""Compare distributions of frequencies with SciPy and numerical integration."""
 
 import numpy as np
 import pytest
@@ -18,12 +18,12 @@ N = 20000
 
 
 def density(spectrum, d):
-    """The density of rho, from the densities of its parts."""
+    """Return the density of rho from the densities of its parts."""
     if isinstance(spectrum, NormalSpectrum):
         return stats.chi(d).pdf
     if isinstance(spectrum, StudentSpectrum):  # rho^2 / d ~ F(d, 2 nu)
         return lambda r: stats.f(d, 2 * spectrum.nu).pdf(r**2 / d) * 2 * r / d
-    # rho^2 = (2 / alpha) G(a) G(b), and a product of two Gamma variables has a Bessel density.
+    # rho^2 = (2 / alpha) G(a) G(b). A product of two gamma variables has a Bessel density.
     a, b = spectrum.alpha, d / 2
 
     def product(r):
@@ -37,7 +37,7 @@ def density(spectrum, d):
 
 @pytest.mark.parametrize("spectrum", ISOTROPIC, ids=repr)
 @pytest.mark.parametrize("d", [1, 3, 10])
-def test_moments_are_those_of_the_density(spectrum, d):
+def test_moments_agree_with_the_density(spectrum, d):
     law = density(spectrum, d)
     for t in (-0.25, 0.0, 0.5, 1.0, 2.0):
         numeric = integrate.quad(lambda r, t=t: r ** (2 * t) * law(r), 0, np.inf, limit=400)[0]
@@ -46,7 +46,7 @@ def test_moments_are_those_of_the_density(spectrum, d):
 
 @pytest.mark.parametrize("spectrum", ISOTROPIC, ids=repr)
 @pytest.mark.parametrize("tilt", [0.0, 0.4, 1.0])
-def test_radii_follow_the_tilted_law(spectrum, tilt):
+def test_radii_have_the_tilted_distribution(spectrum, tilt):
     d = 5
     radii = spectrum.radii(np.random.default_rng(0).random((N, spectrum.n_radial)), d, tilt)
     law, moment = density(spectrum, d), spectrum.moment(d, tilt)
@@ -57,7 +57,7 @@ def test_radii_follow_the_tilted_law(spectrum, tilt):
 
 
 @pytest.mark.parametrize("spectrum", ISOTROPIC, ids=repr)
-def test_frequencies_have_the_radial_law_and_any_direction(spectrum):
+def test_frequencies_have_the_radial_distribution_and_uniform_directions(spectrum):
     d = 4
     uniforms = np.random.default_rng(0).random((N, spectrum.n_uniforms(d)))
     w = spectrum.frequencies(uniforms, d)
@@ -105,7 +105,7 @@ def test_the_ends_of_the_unit_interval_stay_finite(kernel):
 
 @pytest.mark.parametrize("large", [1e6, 1e10, 1e14])
 @pytest.mark.parametrize("t", [-0.5, 0.5, 1.0, 2.0])
-def test_moments_of_nearly_gaussian_mixtures_keep_their_digits(large, t):
+def test_moments_of_nearly_gaussian_mixtures_are_accurate(large, t):
     gaussian = NormalSpectrum().moment(5, t)
     for spectrum in (StudentSpectrum(large), GammaMixtureSpectrum(large)):
         assert spectrum.moment(5, t) == pytest.approx(gaussian, rel=1e-5)

@@ -1,4 +1,4 @@
-"""Long, crowded and broken-off use: memory, threads, processes, interrupts."""
+"""Stress tests: memory, threads, processes and interrupts."""
 
 import copy
 import gc
@@ -62,10 +62,10 @@ def read_only(array):
 
 
 class TestMemory:
-    """What a call takes it gives back; a leak of a small array a call would show."""
+    """Test that calls free their memory. A leak of one small array per call would show."""
 
     def growth(self, call, times):
-        """Bytes by which the process has grown over so many calls, after as many to warm up."""
+        """Return how many bytes the process grows over these calls, after as many to warm up."""
         process = psutil.Process()
         for _ in range(max(50, times // 10)):
             call()
@@ -79,7 +79,7 @@ class TestMemory:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_ten_thousand_transforms(self, dtype):
         features, rows = fitted_map(n_jobs=2), X.astype(dtype)
-        # One result leaked in a hundred calls would be 1.5 MB in all.
+        # One leaked result in a hundred calls would add up to 1.5 MB.
         assert self.growth(lambda: features.transform(rows), 10_000) < 2**20
 
     def test_transforms_into_a_buffer_and_of_sparse_rows(self):
@@ -88,7 +88,7 @@ class TestMemory:
         assert self.growth(lambda: transform_into(features, X, out), 5_000) < 2**20
         assert self.growth(lambda: features.transform(rows), 2_000) < 2**20
 
-    def test_refusals(self):
+    def test_rejected_calls(self):
         features, wrong = fitted_map(), X.copy()
         wrong[3, 4] = np.nan
 
@@ -114,8 +114,8 @@ class TestMemory:
 
         assert self.growth(use, 300) < 2**21
 
-    def test_a_map_goes_with_the_last_reference(self):
-        """No cycles: nothing waits for the garbage collector, least of all native memory."""
+    def test_a_map_is_freed_with_its_last_reference(self):
+        """Maps have no reference cycles, so memory does not wait for the garbage collector."""
         features = fitted_map()
         features.transform(X)
         compiled = features.map_.engine_for(X)
@@ -134,7 +134,7 @@ class TestThreads:
     N = 32
 
     def at_once(self, *calls):
-        """Results of calls made by as many threads that start together."""
+        """Return the results of calls made by threads that start together."""
         barrier = threading.Barrier(len(calls))
 
         def run(call):
@@ -145,11 +145,11 @@ class TestThreads:
             return list(pool.map(run, calls))
 
     @pytest.mark.parametrize("rule", ["sr33", "rom", "rff"])
-    def test_one_map_that_nobody_has_used_before(self, rule):
+    def test_a_map_on_first_use(self, rule):
         fitted = fitted_map(rule=rule, n_jobs=2)
         expected = {dtype: fitted.transform(X.astype(dtype)) for dtype in ("f4", "f8")}
         for _ in range(5):
-            fresh = pickle.loads(pickle.dumps(fitted))  # which has to be compiled
+            fresh = pickle.loads(pickle.dumps(fitted))  # has to be compiled again
             dtypes = ["f4", "f8"] * (self.N // 2)
             calls = [partial(fresh.transform, X.astype(dtype)) for dtype in dtypes]
             for dtype, given in zip(dtypes, self.at_once(*calls), strict=True):
@@ -162,7 +162,7 @@ class TestThreads:
         for given, wanted in zip(self.at_once(*calls), expected, strict=True):
             assert_array_equal(given, wanted)
 
-    def test_one_model_that_is_solved_by_whoever_comes_first(self):
+    def test_a_model_that_is_solved_on_first_use(self):
         model = regressor(alpha="gcv").partial_fit(X, y)
         expected = pickle.loads(pickle.dumps(model)).predict(X, return_std=True)
         calls = [lambda: model.predict(X, return_std=True)] * self.N
@@ -177,7 +177,7 @@ class TestThreads:
             assert_allclose(given, expected, rtol=1e-10)
 
     def test_lazy_attributes_hold_no_lock(self):
-        """A process that is forked in the meantime would inherit it, locked for good."""
+        """A process forked in the meantime would inherit the lock and wait forever."""
         both_compute = threading.Barrier(2, timeout=120)
 
         class Slow:
@@ -189,7 +189,7 @@ class TestThreads:
         assert self.at_once(*[lambda: Slow().value] * 2) == [1, 1]
 
     def test_a_model_predicts_while_rows_are_added(self):
-        """Every prediction is that of the model before a batch, or after it."""
+        """Every prediction is that of the model before a batch or after it."""
         model = regressor().fit(X, y)
         batches = [rng.standard_normal((20, 30)) for _ in range(8)]
         states = [copy.copy(model)]
@@ -220,10 +220,10 @@ class TestProcesses:
     @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
     def test_pools_after_threads_have_run(self, mode):
         if mode not in multiprocessing.get_all_start_methods():
-            pytest.skip(f"no {mode} on this system")
+            pytest.skip(f"this system does not support {mode}")
         features = fitted_map(n_jobs=2)
         model = regressor(features=features, n_jobs=-1).fit(X, y)
-        with ThreadPoolExecutor(4) as pool:  # whose locks a fork must not inherit
+        with ThreadPoolExecutor(4) as pool:  # a fork must not inherit their locks
             list(pool.map(features.transform, [X] * 16))
         parts = np.array_split(X, 4)
         with multiprocessing.get_context(mode).Pool(2) as pool:
@@ -233,7 +233,7 @@ class TestProcesses:
         assert_allclose(np.concatenate(predicted), model.predict(X), rtol=1e-12)
 
     def test_memory_maps_of_joblib(self):
-        """What is large reaches the workers of joblib as read-only memory maps."""
+        """joblib passes large arrays to workers as read-only memory maps."""
         features = fitted_map()
         model, labelled = regressor(features=features), classifier(features=features)
 
@@ -265,8 +265,8 @@ class TestProcesses:
             for found, wanted in zip(results, expected, strict=True):
                 assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
 
-    def test_a_model_that_is_itself_mapped_from_a_file(self, tmp_path):
-        """All its arrays are read-only; what is added goes elsewhere."""
+    def test_a_memory_mapped_model(self, tmp_path):
+        """All arrays of the model are read-only. New rows are summed in other arrays."""
         expected = classifier().fit(X, LABELS)
         joblib.dump(expected, tmp_path / "model")
         mapped = joblib.load(tmp_path / "model", mmap_mode="r")
@@ -279,7 +279,7 @@ class TestProcesses:
         expected.merge(classifier().fit(X, LABELS))
         assert_allclose(mapped.decision_function(X), expected.decision_function(X), rtol=1e-9)
 
-    # Rows that are added twice are left out together, which GCV does not account for.
+    # Leave-one-out leaves out both copies of a row that is added twice, unlike GCV.
     @pytest.mark.filterwarnings("ignore:alpha='gcv' alone would choose")
     def test_read_only_arrays_everywhere(self):
         weights, scales = np.abs(y), np.linspace(0.1, 0.3, 30)
@@ -310,7 +310,7 @@ class TestProcesses:
 
     @pytest.mark.parametrize("daemon", [True, False])
     def test_the_end_of_a_process_is_quiet(self, daemon):
-        """With maps that are alive, and in threads that are in the middle of a transform."""
+        """Exit with live maps and with threads in the middle of a transform."""
         script = f"""
 import sys, threading, time
 import numpy as np
@@ -339,7 +339,7 @@ print("end", flush=True)
 
 
 class Interrupt:
-    """Raises KeyboardInterrupt before the ``at``-th line that this thread runs in the package."""
+    """Raise KeyboardInterrupt before the ``at``-th line that this thread runs in the package."""
 
     def __init__(self, at):
         self.at, self.lines = at, 0
@@ -364,10 +364,10 @@ class Interrupt:
 
 
 class TestInterrupts:
-    """An interrupt on any line leaves what was before the call, or what is after it."""
+    """An interrupt on any line leaves the state before the call or the state after it."""
 
     def outcomes(self, prepare, call, state):
-        """How many interrupts left the state before, and after; on every line, or some of many."""
+        """Return how many interrupts left the earlier state and how many the later state."""
         before, after = prepare(), prepare()
         call(after)
         before_state, after_state = state(before), state(after)
@@ -386,7 +386,7 @@ class TestInterrupts:
             kept, changed = (np.allclose(found, s, rtol=1e-9) for s in (before_state, after_state))
             assert kept or changed
             left[changed] += 1
-            # And goes on as if nothing had been.
+            # The next call works as if there had been no interrupt.
             if kept:
                 call(thing)
                 assert_allclose(state(thing), after_state, rtol=1e-9, atol=1e-12)
@@ -400,7 +400,7 @@ class TestInterrupts:
         )
         assert kept > 50
 
-    def test_a_first_fit_that_is_interrupted_is_none(self):
+    def test_an_interrupted_first_fit_leaves_the_map_unfitted(self):
         for model, targets in ((regressor(), y), (classifier(), LABELS)):
             for line in range(1, 400, 29):
                 thing = clone(model)
@@ -448,7 +448,7 @@ class TestInterrupts:
         kept, _ = self.outcomes(lambda: pickle.loads(start), calls[what], state)
         assert kept > 20
 
-    def test_a_fit_with_a_checkpoint_goes_on(self, tmp_path, monkeypatch):
+    def test_a_fit_with_a_checkpoint_resumes(self, tmp_path, monkeypatch):
         monkeypatch.setattr("quadfeat.data.checkpoints.SECONDS", 0.0)
         monkeypatch.setattr("quadfeat.data.checkpoints.TIMES_AS_LONG", 0.0)
         monkeypatch.setattr("quadfeat.solvers.accumulator.ROWS_PER_BLOCK", (10, 10))

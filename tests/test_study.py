@@ -64,7 +64,7 @@ class TestData:
         assert loaded.X[: loaded.n_train].max() == 1
         assert 2 * loaded.sample <= 2 * loaded.n_train
 
-    def test_the_paper_s_protocol(self, tmp_path):
+    def test_the_protocol_of_the_paper(self, tmp_path):
         X = np.random.default_rng(0).normal(3, 2, (9568, 4))
         np.savez(tmp_path / "powerplant.npz", X=X, y=X[:, 0])
         loaded = data.load("powerplant", tmp_path)
@@ -107,7 +107,7 @@ class TestData:
         with pytest.raises(StudyError, match=message):
             data.load("powerplant", tmp_path)
 
-    def test_an_array_that_is_no_archive(self, tmp_path):
+    def test_an_array_that_is_not_an_archive(self, tmp_path):
         with (tmp_path / "letter.npz").open("wb") as file:
             np.save(file, np.ones((5, 16)))
         with pytest.raises(StudyError, match="not an archive"):
@@ -160,7 +160,7 @@ class TestExperiments:
             Cell("kernel-error", "diabetes", "gaussian", AUTO, 1), SMALL
         )
         assert len(rows) == SMALL.fewest_draws * SMALL.maps_per_draw
-        assert len({row["error"] for row in rows}) == len(rows)  # every map is drawn anew
+        assert len({row["error"] for row in rows}) == len(rows)  # every map is a new draw
         assert all(0 < row["error"] < 0.02 for row in rows)
 
     @pytest.mark.parametrize("method", ["halton", "gauss-hermite"])
@@ -192,7 +192,7 @@ class TestRunner:
         assert len(one) == len(CELLS)
         assert one == two
 
-    def test_a_killed_run_goes_on_where_it_was(self, tmp_path):
+    def test_a_killed_run_resumes(self, tmp_path):
         chosen = ["rff", "orf", "rom", "paper", "sr33-haar"]
         arguments = ["study", "kernel-error", "--datasets", "diabetes", "--jobs", "1"]
         arguments += ["--methods", ",".join(chosen), "--kernels", "gaussian"]
@@ -212,7 +212,7 @@ class TestRunner:
         total = len(plan.plan(["kernel-error"], ["diabetes"], ["gaussian"], chosen, full=False))
         assert 5 <= len(finished) < total
         assert not (tmp_path / "killed" / "report.html").exists()
-        # Again, and once without interruption.
+        # Run it again, and once without interruption.
         for name in ("killed", "whole"):
             done = command(*arguments, "--out", tmp_path / name)
             assert done.returncode == 0, done.stderr
@@ -222,7 +222,7 @@ class TestRunner:
         )
         pd.testing.assert_frame_equal(killed, whole)
 
-    def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(self, tmp_path, monkeypatch):
+    def test_a_failed_cell_is_reported_and_the_others_run(self, tmp_path, monkeypatch):
         def fail(cell, effort):
             if cell.method == "rff":
                 raise RuntimeError("no such luck\nand more")
@@ -239,19 +239,19 @@ class TestRunner:
         page = report.build(found, report.pictures(found), ABOUT)
         assert "failed: RuntimeError: no such luck" in page
         assert "10 measurements failed" in page
-        # The next run repeats what failed.
+        # The next run repeats the failed cells.
         monkeypatch.undo()
         again = list(runner.run(CELLS, SMALL, store, 1))
         assert all(outcome.rows for outcome in again)
         assert sum(outcome.kept for outcome in again) == len(CELLS) / 2
 
-    def test_a_process_that_dies_costs_only_what_it_was_running(self, tmp_path):
+    def test_a_process_that_dies_loses_only_its_current_cell(self, tmp_path):
         cells = [CELLS[0], replace(CELLS[0], method="dies"), *CELLS[1:4]]
         outcomes = list(runner._run_in_processes(cells, _Deadly(), 1))
         assert [outcome.failed is not None for outcome in outcomes] == [False, True, *[False] * 3]
         assert "process died" in outcomes[1].failed
 
-    def test_a_full_disk_leaves_nothing_half_written(self, tmp_path, monkeypatch):
+    def test_a_full_disk_leaves_no_incomplete_files(self, tmp_path, monkeypatch):
         store = runner.Store(tmp_path, SMALL)
 
         def full(*arguments):
@@ -300,7 +300,7 @@ class TestRunner:
             time.sleep(0.05)
         assert alive == []
 
-    def test_another_configuration_does_not_take_these_cells(self, tmp_path):
+    def test_another_configuration_does_not_reuse_cells(self, tmp_path):
         store = runner.Store(tmp_path, SMALL)
         list(runner.run(CELLS[:1], SMALL, store, 1))
         other = replace(SMALL, seed=1)
@@ -316,7 +316,7 @@ def _command_of(pid):
 
 
 class _Deadly(experiments.Effort):
-    """An effort that kills the process which runs a certain method."""
+    """An effort that kills the process that runs a certain method."""
 
     def __reduce__(self):
         return (_deadly, ())
@@ -345,7 +345,7 @@ class TestSummary:
         columns = {"draw": draw.ravel(), "map": number.ravel(), "error": error.ravel()}
         return pd.DataFrame(columns).assign(**cell)
 
-    def test_both_spreads_are_told_apart(self):
+    def test_both_kinds_of_spread_are_reported(self):
         (cell,) = summary.kernel_errors(self.rows(1.0, 0.3, 0.3)).itertuples()
         assert_allclose([cell.mean, cell.sd_rows, cell.sd_maps], [1, 0.3, 0.3], rtol=0.12)
         assert_allclose(cell.se, np.sqrt((0.09 + 0.09 / 5) / 400), rtol=0.1)
@@ -369,7 +369,7 @@ class TestSummary:
         assert same["verdict"][0] == "agrees"
         other = summary.kernel_errors(self.rows(2 * theirs, 0.0, theirs / 5))
         assert other["verdict"][0] == "differs by +100 %"
-        # The choice of rows may explain a difference, since the authors drew theirs once.
+        # The choice of rows may explain a difference, since the authors drew their rows only once.
         assert summary.kernel_errors(self.rows(2 * theirs, theirs, 0.0))["agrees"][0]
 
     def test_another_dataset_with_the_same_name_is_not_compared(self):
@@ -384,7 +384,7 @@ class TestSummary:
         assert set(counts.index) <= {name for name, method in METHODS.items() if method.in_paper}
 
     def test_the_interval_of_an_error_is_positive(self):
-        """Three draws that vary a lot: a symmetric interval would begin below zero."""
+        """Three draws vary so much that a symmetric interval would begin below zero."""
         rows = self.rows(1.0, 0.0, 0.0, draws=3, maps=2)
         rows["error"] = [0.1, 0.1, 0.2, 0.2, 3.0, 3.0]
         (cell,) = summary.kernel_errors(rows).itertuples()
@@ -392,7 +392,7 @@ class TestSummary:
         assert cell.mean - 4.3 * cell.se < 0
 
     def errors(self, **by_method):
-        """Return a summary of errors that are given for each method, the same for both n."""
+        """Return a summary with the given error of each method, the same for both n."""
         return pd.DataFrame(
             [
                 {"dataset": name, "kernel": "gaussian", "method": method, "n": n, "mean": error}
@@ -462,8 +462,8 @@ class TestMethods:
         assert set(ALIASES.values()) == set(METHODS)
 
     @pytest.mark.parametrize("name", METHODS)
-    def test_its_code_is_that_of_its_rule(self, name):
-        """The code that the report shows makes the same map, apart from reflections."""
+    def test_its_code_creates_the_same_map(self, name):
+        """The code in the report creates the same map, apart from reflections."""
         from quadfeat import QuadratureFeatures, rotations, rules
 
         names = {**vars(rules), **vars(rotations), "QuadratureFeatures": QuadratureFeatures}
@@ -511,7 +511,7 @@ class TestFindings:
         found = self.found(auto=[2.0], orf=[1.0], rff=[4.0])
         assert 'QuadratureFeatures(rule="orf")' in [step.code for step in found.next_steps(ABOUT)]
 
-    def test_one_is_singular(self):
+    def test_one_dataset_is_in_the_singular(self):
         found = self.found(auto=[1.0], rff=[4.0])
         assert any("on 1 of 1 dataset." in line for line in found.bullets())
 
@@ -571,7 +571,7 @@ class TestCommand:
         assert done.returncode == 0
         for name in data.CATALOGUE:
             assert name in done.stdout
-        assert "quadfeat data fetch letter" in done.stdout
+        assert "quadfeat data fetch powerplant" in done.stdout
 
     def test_data_list_for_programs(self, tmp_path):
         done = command("data", "list", "--json", QUADFEAT_DATA="", QUADFEAT_CACHE=str(tmp_path))
@@ -629,7 +629,7 @@ class TestCommand:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """Run a small study of all three experiments; return its folder and its output."""
+    """Run a small study of all three experiments. Return its folder and its output."""
     out = tmp_path_factory.mktemp("study")
     arguments = ["--datasets", "diabetes", "--methods", "auto,G,ROM,B,B-map,exact"]
     done = command("study", "all", *arguments, "--out", out, "--jobs", "1", COLUMNS="80")

@@ -1,4 +1,4 @@
-"""Threads that share a model: rows are not lost, and nobody sees half of a fit."""
+"""Test threads that share a model: no rows are lost, and no thread sees a partial fit."""
 
 import copy
 import os
@@ -33,7 +33,7 @@ FEATURES = QuadratureFeatures(n_components=20, rule="orf", random_state=0).fit(X
 
 @pytest.fixture(autouse=True)
 def switching_often():
-    """Let threads take turns as often as the interpreter can."""
+    """Switch threads as often as the interpreter can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -41,7 +41,7 @@ def switching_often():
 
 
 def together(*works, times=1):
-    """Run functions in a thread each, which start at once; raise what they raise."""
+    """Run each function in its own thread, start all together, and re-raise their errors."""
     barrier = threading.Barrier(len(works) * times)
 
     def run(work):
@@ -54,7 +54,7 @@ def together(*works, times=1):
 
 
 def unless_of_other_width(method, rows):
-    """Return what a method returns, or None if the model was fitted to other columns by then."""
+    """Call a method. Return None if the model has been fitted to other columns meanwhile."""
     try:
         return method(rows)
     except ValueError as error:
@@ -85,15 +85,15 @@ def test_no_merge_is_lost():
     assert model._solution.summary.moments.n_rows == 8400
 
 
-def test_models_that_are_merged_into_each_other():
+def test_two_models_merged_into_each_other():
     left, right = (QuadratureRidge(alpha=1.0, features=FEATURES).fit(X, y) for _ in range(2))
     together(lambda: left.merge(right), lambda: right.merge(left), times=5)
     rows = [model._solution.summary.moments.n_rows for model in (left, right)]
     assert all(count >= 400 * 6 for count in rows)
 
 
-def test_predictions_are_those_of_one_fit():
-    """Two fits, to tables of different widths and outputs, take turns."""
+def test_predictions_come_from_a_single_fit():
+    """Alternate fits to two tables with different numbers of columns and outputs."""
     tables = [(X, y), (X[:, :2], np.column_stack([y, -y]))]
     model = QuadratureRidge("gaussian", alpha=1.0, n_components=20, rule="orf", random_state=0)
     expected = [copy.deepcopy(model).fit(*table).predict(table[0][:30]) for table in tables]
@@ -125,7 +125,7 @@ def test_predictions_are_those_of_one_fit():
     assert set().union(*seen) == {0, 1}
 
 
-def test_features_are_those_of_one_fit():
+def test_features_come_from_a_single_fit():
     tables = [X, X[:, :2]]
     features = QuadratureFeatures(n_components=20, rule="orf", random_state=0)
     expected = [copy.deepcopy(features).fit(table).transform(table) for table in tables]
@@ -148,7 +148,7 @@ def test_features_are_those_of_one_fit():
     together(refit, look, look)
 
 
-def test_files_are_those_of_one_state(tmp_path):
+def test_files_contain_a_single_state(tmp_path):
     model = QuadratureRidge(features=FEATURES, alpha="gcv").fit(X, y)
     stop = threading.Event()
 
@@ -166,9 +166,9 @@ def test_files_are_those_of_one_state(tmp_path):
     together(add, write, write)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork")
-def test_a_child_is_not_kept_waiting_by_threads_that_it_does_not_have():
+def test_a_forked_child_does_not_wait_for_locks_of_its_parent():
     model = QuadratureRidge(alpha=1.0, features=FEATURES).fit(X, y)
     locked, done = threading.Event(), threading.Event()
 
@@ -182,7 +182,7 @@ def test_a_child_is_not_kept_waiting_by_threads_that_it_does_not_have():
         locked.wait()
         child = os.fork()
         if child == 0:
-            signal.alarm(60)  # a child that waits forever is ended
+            signal.alarm(60)  # ends a child that waits forever
             model.partial_fit(X, y)
             os._exit(0 if model._solution.summary.moments.n_rows == 800 else 1)
         _, status = os.waitpid(child, 0)
@@ -192,7 +192,7 @@ def test_a_child_is_not_kept_waiting_by_threads_that_it_does_not_have():
 
 
 class Computes:
-    """Stands for another thread: computes an attribute of an object that is being written."""
+    """Simulate another thread that computes an attribute while the object is written."""
 
     def __init__(self, thing, name):
         self.thing, self.name = thing, name
@@ -222,7 +222,7 @@ class TestAttributesComputedWhileAnObjectIsWritten:
     def test_pickle(self, find, name):
         thing = find(self.model())
         vars(thing).pop(name, None)
-        # The first one to be written.
+        # This attribute is written first.
         attributes = dict(vars(thing))
         vars(thing).clear()
         vars(thing).update({"first": Computes(thing, name)} | attributes)

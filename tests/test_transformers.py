@@ -1,4 +1,4 @@
-"""Models on the columns of any transformer: streamed, weighted, checkpointed and on Dask."""
+"""Test models on the output of any transformer: streams, weights, checkpoints and Dask."""
 
 import pickle
 
@@ -58,7 +58,7 @@ def reference(transformer, rows, targets, weights=None, alpha=1.0):
 
 @pytest.mark.parametrize("solver", ["normal", "cg"])
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
-def test_solutions_are_those_of_scikit_learn(fitted, solver, weights):
+def test_solutions_agree_with_scikit_learn(fitted, solver, weights):
     model = ridge(fitted, solver=solver, tol=1e-9, max_iter=2000).fit(X, y, weights)
     expected = reference(fitted, X, y, weights)
     assert_allclose(model.predict(X), expected.predict(fitted.transform(X)), atol=1e-6)
@@ -66,7 +66,7 @@ def test_solutions_are_those_of_scikit_learn(fitted, solver, weights):
     assert model.map_.n_columns == fitted.transform(X[:1]).shape[1]
 
 
-def test_unfitted_ones_are_cloned_and_fitted():
+def test_unfitted_transformers_are_cloned_and_fitted():
     for transformer in TRANSFORMERS.values():
         given = clone(transformer)
         model = ridge(given).fit(X, y)
@@ -93,7 +93,7 @@ def blocks(size=400):
     ]
 
 
-def test_streams_batches_and_merged_parts_give_one_solution(fitted):
+def test_streams_batches_and_merged_parts_agree(fitted):
     whole = ridge(fitted).fit(X, y, WEIGHTS).predict(X)
     assert_allclose(ridge(fitted).fit(iter(blocks())).predict(X), whole, atol=1e-9)
     batches = ridge(fitted)
@@ -128,7 +128,7 @@ def test_dask(fitted, solver):
         assert_allclose(deviation.compute(scheduler="synchronous"), expected, rtol=1e-5)
 
 
-def test_an_unfitted_one_is_fitted_to_a_sample_of_dask():
+def test_an_unfitted_transformer_is_fitted_to_a_sample_of_dask_rows():
     with dask.config.set(scheduler="synchronous"):
         lazy = da.from_array(X, chunks=(400, 4))
         model = ridge(StandardScaler(), alpha=1e-6).fit(lazy, y)
@@ -175,7 +175,7 @@ def test_checkpoints(kind, solver, tmp_path, monkeypatch):
     assert not (tmp_path / "state").exists()
 
 
-def test_a_checkpoint_of_what_is_drawn_anew_each_time_is_rejected(tmp_path):
+def test_a_checkpoint_without_a_seed_is_rejected(tmp_path):
     transformer = make_pipeline(StandardScaler(), Nystroem(n_components=30))
     with pytest.raises(ValueError, match=r"cannot store this map.*random_state to an integer"):
         ridge(transformer, checkpoint=tmp_path / "state").fit(X, y)
@@ -203,7 +203,7 @@ def test_pickles_and_files(tmp_path):
 class TestMap:
     made = TransformerMap.of(PolynomialFeatures(2).fit(X), 4)
 
-    def test_products_are_those_of_its_columns(self):
+    def test_products_agree_with_columns(self):
         assert isinstance(self.made, FeatureMap)
         Z = self.made.columns(X)
         V, U = rng.standard_normal((15, 3)), rng.standard_normal((1500, 2))
@@ -221,7 +221,7 @@ class TestMap:
 
 
 class Lengths(TransformerMixin, BaseEstimator):
-    """Returns as many columns as there are rows: no function of single rows."""
+    """Return as many columns as rows, so that the output is not a function of single rows."""
 
     def fit(self, X, y=None):
         self.n_features_in_ = X.shape[1]
@@ -232,7 +232,7 @@ class Lengths(TransformerMixin, BaseEstimator):
 
 
 class TestBadInput:
-    def test_what_is_no_transformer(self):
+    def test_objects_that_are_not_transformers(self):
         with pytest.raises(TypeError, match="pass a QuadratureFeatures or another transformer"):
             ridge("nystroem").fit(X, y)
         with pytest.raises(TypeError, match="pass a QuadratureFeatures or another transformer"):
@@ -256,7 +256,7 @@ class TestBadInput:
 
 
 @pytest.mark.filterwarnings("error")
-def test_one_that_was_fitted_to_names_gets_them():
+def test_a_transformer_fitted_to_a_data_frame_gets_column_names():
     frame = pd.DataFrame(X, columns=list("abcd"))
     by_name = ColumnTransformer([("some", PolynomialFeatures(2), ["a", "c"])]).fit(frame)
     for transformer in (by_name, by_name.set_output(transform="pandas")):

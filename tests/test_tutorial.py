@@ -1,4 +1,4 @@
-"""The tutorial notebook runs, prints what it shows, and shows a figure."""
+"""Test that the tutorial notebook runs, prints its stored output and shows a figure."""
 
 import json
 import subprocess

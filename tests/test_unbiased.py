@@ -1,4 +1,4 @@
-"""Unbiasedness, rule by rule and kernel by kernel, at four standard errors."""
+"""Test that every rule is unbiased with every kernel, at four standard errors."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def softplus(t):
 
 KERNELS = {
     "gaussian": Gaussian(0.5),
-    "ard": None,  # a width of its own for each input: made by the test, which knows how many
+    "ard": None,  # one lengthscale per input, created by the test for its number of inputs
     "laplacian": Laplacian(0.3),
     "matern32": Matern(1.5, length_scale=1.0),
     "matern12": Matern(0.5, length_scale=1.0),
@@ -79,7 +79,7 @@ def serves(rule, kernel):
 
 
 def standard_errors_off(features, X, Y, seeds):
-    """How far the mean estimate is from the kernel, in standard errors, at its worst entry."""
+    """Return the largest deviation of the mean estimate from the kernel, in standard errors."""
     kernel, rule, n_components = features.kernel, features.rule, features.n_components
     scaled = np.vstack([X, Y]) * kernel.input_factor(X.shape[1])
     Z = np.empty((len(scaled), n_components))
@@ -105,12 +105,12 @@ def test_the_mean_over_seeds_is_the_kernel(rule, kernel, d):
     )
     generic = np.random.default_rng(d).standard_normal((3, d)) * np.sqrt(2 / d)
     X = np.vstack([generic[:2], np.zeros(d)])
-    # Differences along an axis, where a poor rotation shows first, and generic ones.
+    # Test differences along an axis, where a poor rotation shows first, and generic ones.
     Y = np.vstack([generic[0] + 2 * np.eye(d)[0], generic[2], np.eye(d)[-1]])
     off = standard_errors_off(features, X, Y, range(SEEDS))
     if off > 4:
-        # Among thousands of comparisons one is this far off by chance. Many fresh seeds tell
-        # chance, which they shrink, from bias, which they bring out.
+        # Among thousands of comparisons, one is this far off by chance. Repeat it with many new
+        # seeds: a chance deviation shrinks, a bias becomes clear.
         off = standard_errors_off(features, X, Y, range(SEEDS, SEEDS + MORE_SEEDS))
     assert off <= 4
 
@@ -145,8 +145,8 @@ def test_a_map_of_one_column_is_unbiased_on_a_line(rule, n_components):
         (GaussHermite(2), Gaussian(0.5), 4),
     ],
 )
-def test_what_is_biased_is_seen_to_be(rule, kernel, d):
-    """The test above has the power to see the biases that the docstrings confess."""
+def test_biased_rules_fail_the_test(rule, kernel, d):
+    """The test above has the power to detect the biases that docstrings state."""
     features = QuadratureFeatures(kernel, rule=rule, n_components=2 * BLOCKS * (d + 1) + 1)
     X, Y = np.zeros((1, d)), 2 * np.eye(d)[:1]
     assert standard_errors_off(features, X, Y, range(1000)) > 4

@@ -1,4 +1,4 @@
-"""Errors of rows left out, against fitting again without them."""
+"""Compare errors of left-out rows with refitting without them."""
 
 import dask.array as da
 import numpy as np
@@ -29,7 +29,7 @@ def problem(targets, alpha=0.3, features=FEATURES):
 
 
 def refitted(model, y, weights=None):
-    """Return predictions for each row by a model that is fitted without it."""
+    """Return the prediction for each row by a model that is fitted without it."""
     found = []
     for row in range(60):
         others = np.delete(np.arange(60), row)
@@ -41,14 +41,14 @@ def refitted(model, y, weights=None):
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weights"])
-def test_errors_are_those_of_refitting(weights):
+def test_errors_agree_with_refitting(weights):
     counts = np.ones(60) if weights is None else weights
     errors = Y - refitted(QuadratureRidge("gaussian", alpha=1.0), Y, weights)
-    # Outputs count alike, whatever their units.
+    # All outputs have equal weight, whatever their units.
     variances = np.average((Y - np.average(Y, axis=0, weights=counts)) ** 2, axis=0, weights=counts)
     squares = (errors**2 / variances).mean(axis=1) * variances.mean()
     found = validated(problem(Numbers()), ArrayRows(Block(X, Y, weights)))
-    # Rows are kept in an order of their own.
+    # Rows are stored in a different order.
     assert_allclose(np.sort(found.losses.values[:, 0]), np.sort(squares), rtol=1e-6)
     mean = np.average(squares, weights=counts)
     assert found.squared_error.mean == pytest.approx(mean, rel=1e-6)

@@ -1,4 +1,4 @@
-"""The closed forms of a rule's variance, against draws of the rule."""
+"""Compare closed forms of a rule's variance with draws of the rule."""
 
 import numpy as np
 import pytest
@@ -38,9 +38,9 @@ def test_ratios_are_legendre_polynomials_in_three_dimensions():
 @pytest.mark.parametrize(
     ("directions", "d", "n_nodes"), [("simplex", 4, 15), ("orthoplex", 4, 3), ("orthoplex", 3, 100)]
 )
-def test_variance_is_that_of_draws(kernel, radii, tilt, directions, d, n_nodes):
+def test_variance_agrees_with_draws(kernel, radii, tilt, directions, d, n_nodes):
     if radii == "stratified" and kernel.spectrum.n_radial == 2:
-        pytest.skip("stratified in each of two numbers, which closed forms do not know")
+        pytest.skip("closed forms do not cover stratification in two variables")
     n_draws = 1500
     distances = np.array([0.4, 1.2, 2.5])
     slices = radial_slices(kernel.spectrum, d, tilt)
@@ -61,13 +61,13 @@ def test_variance_is_that_of_draws(kernel, radii, tilt, directions, d, n_nodes):
         estimates[draw] = np.cos(nodes.arguments(X)) @ nodes.weights + nodes.origin_weight
     squares = (estimates - kernel.at_distance(distances)) ** 2
     standard_error = squares.std(axis=0) / np.sqrt(n_draws)
-    # Slices stand for the radial law, and strata for points: allow for both beside the noise.
+    # Besides noise, allow for slices in place of the radial distribution and strata of points.
     assert np.all(np.abs(squares.mean(axis=0) - expected) < 4 * standard_error + 0.1 * expected)
 
 
-def test_a_cut_block_has_a_variance_between_those_of_its_neighbours():
+def test_an_incomplete_block_has_a_larger_variance():
     kernel, d = Gaussian(0.5), 8
     radii = radial_slices(kernel.spectrum, d, 1.0)
     moments = BlockMoments.of(np.array([0.5]), radii, d / radii**2, d, -1 / d)
     one, cut, two = (float(moments.variance(n, d + 1, stratified=False)[0]) for n in (9, 13, 18))
-    assert two < one < cut  # half a block more spoils what a whole one integrates exactly
+    assert two < one < cut  # half a block more breaks the exactness of a complete one

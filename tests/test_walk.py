@@ -1,7 +1,7 @@
-"""Every public kernel, rule, rotation, map, solver and model through all that users do with them.
+"""Test every public kernel, rule, rotation, map, solver and model in all common uses.
 
-The walk goes over ``__all__``: clone, repr, pickle, save and load, ``auto``, Dask. Classes of a
-user's own, which are registered, go the same way.
+The tests go over ``__all__``: clone, repr, pickle, save and load, ``auto``, Dask. They include
+registered user-defined classes.
 """
 
 import inspect
@@ -45,12 +45,12 @@ Y = np.sin(X[:, 0]) + X[:, 1] + 3.0
 LABELS = np.array(["no", "yes", "perhaps"])[np.digitize(Y, [2.5, 3.5])]
 
 
-# Parts of a user's own.
+# User-defined parts.
 
 
 @dataclass(frozen=True)
 class OwnSpectrum(IsotropicSpectrum):
-    """Normal frequencies of variance 1 or ``high``, as likely as each other."""
+    """Normal frequencies of variance 1 or ``high`` with equal probability."""
 
     high: float
     n_mixing = 1
@@ -95,7 +95,7 @@ class OwnRule(Rule):
 
 @register
 class OwnRadialRule(RadialRule):
-    """Radii of the kernel's distribution, half of which mirror the others."""
+    """Radii of the kernel's distribution. Half of them mirror the others."""
 
     has_origin_weight = False
 
@@ -157,7 +157,7 @@ class OwnSolution(Solution):
 
 @register
 class OwnSolver(Solver):
-    """MINRES of SciPy, output by output."""
+    """SciPy's MINRES, applied to each output."""
 
     name = "minres"
     reads_rows_again = True
@@ -183,7 +183,7 @@ class OwnSolver(Solver):
 @register(model=True)
 @dataclass(frozen=True, eq=False)
 class OwnMap(FeatureMap):
-    """Powers of the entries of rows."""
+    """Powers of the entries of each row."""
 
     n_features_in: int
     degree: int = 2
@@ -201,7 +201,7 @@ class OwnMap(FeatureMap):
 
 
 class OwnTransformer(TransformerMixin, BaseEstimator):
-    """Has a map of its own, which models use."""
+    """A transformer with its own map, which models use."""
 
     def __init__(self, degree=2):
         self.degree = degree
@@ -217,12 +217,12 @@ class OwnTransformer(TransformerMixin, BaseEstimator):
 
 @register
 class RegisteredTransformer(OwnTransformer):
-    """The same, and models on it can be saved."""
+    """The same transformer, registered so that models on it can be saved."""
 
     saved_attributes = ("map_", "n_features_in_")
 
 
-# How to make an object of each class, with parameters that are not the defaults.
+# An object of each class, with parameters that differ from the defaults.
 PARTS = [
     kernels.ArcCosine(2, length_scale=1.5),
     kernels.Gaussian(0.3),
@@ -277,7 +277,7 @@ MAPS = [
     TRANSFORMERS[OwnMap].map_,
 ]
 
-# What has to be walked, and where to add what is missing.
+# Base classes of all tested parts, and the list to which a missing class belongs.
 WALKED = {
     Kernel: "PARTS",
     Rule: "PARTS",
@@ -287,13 +287,13 @@ WALKED = {
     FeatureMap: "MAPS, with a transformer that has it in TRANSFORMERS",
     BaseEstimator: "MODELS",
 }
-# Neither walked nor a record, and why.
+# Public classes that are neither tested here nor records, and why.
 OTHERS = {
     solvers.System: "products with rows, which solvers use while they solve",
     solvers.NormalSolution: "a part of every model, which computes some of its fields on demand",
     quadfeat.ParquetBlocks: "a source of rows: tests/test_ridge.py",
 }
-# What holds a function or an object of another library, which files cannot.
+# Parts with a function or an object of another library, which files cannot contain.
 NOT_SAVED = (kernels.PointwiseNonlinear, TransformerMap)
 
 
@@ -311,7 +311,7 @@ def saved(thing, path):
 
 
 def features_with(part):
-    """Return a map, not fitted, that has a part."""
+    """Return an unfitted map that uses a part."""
     options = {"n_components": N_COLUMNS, "random_state": 1}
     if isinstance(part, Kernel):
         return QuadratureFeatures(part, rule="rff", **options)
@@ -324,7 +324,7 @@ def features_with(part):
 
 
 def model_with(part, kind=QuadratureRidge):
-    """Return a model, not fitted, that has a part."""
+    """Return an unfitted model that uses a part."""
     if isinstance(part, Solver):
         features = features_with(kernels.Gaussian(0.3))
         return kind(features=features, solver=part, alpha=0.5)
@@ -332,26 +332,26 @@ def model_with(part, kind=QuadratureRidge):
 
 
 def fitted(estimator, X=X):
-    """Return an estimator that is fitted to the targets that suit it."""
+    """Return an estimator fitted to suitable targets."""
     if isinstance(estimator, QuadratureRidgeClassifier):
         return clone(estimator).fit(X, as_rows(LABELS, X))
     return clone(estimator).fit(X, as_rows(Y, X))
 
 
 def as_rows(y, X):
-    """Return targets as the rows are, local or of Dask."""
+    """Return targets in memory or as a Dask array, like the rows."""
     return y if isinstance(X, np.ndarray) else da.from_array(y, chunks=X.chunks[0][0])
 
 
 def results(estimator, X=X):
-    """Return features, or predictions."""
+    """Return features or predictions."""
     if hasattr(estimator, "transform"):
         return estimator.transform(X)
     return estimator.predict(X)
 
 
 def estimators_with(part):
-    """Return estimators, not fitted, that have a part."""
+    """Return unfitted estimators that use a part."""
     if isinstance(part, tuple(kind for kind in WALKED if WALKED[kind] == "PARTS")):
         models = [model_with(part), model_with(part, QuadratureRidgeClassifier)]
         return models if isinstance(part, Solver) else [features_with(part), *models]
@@ -361,7 +361,7 @@ def estimators_with(part):
 @pytest.mark.parametrize(
     "module", [kernels, rules, rotations, maps, solvers, quadfeat], ids=lambda m: m.__name__
 )
-def test_every_public_class_is_walked(module):
+def test_every_public_class_is_tested(module):
     walked = {type(thing) for thing in (*PARTS, *MAPS, *MODELS)}
     for name in module.__all__:
         kind = getattr(module, name)
@@ -375,13 +375,13 @@ def test_every_public_class_is_walked(module):
         )
 
 
-def test_tables_have_nothing_but_public_classes_and_those_of_users():
+def test_only_public_and_user_defined_classes_are_tested():
     modules = (kernels, rules, rotations, maps, solvers, quadfeat)
     public = {getattr(module, name) for module in modules for name in module.__all__}
     for thing in (*PARTS, *MAPS, *MODELS):
         assert type(thing) in public or type(thing).__module__ == __name__
     assert public >= set(OTHERS)
-    # A user's own of each kind.
+    # There is a user-defined class of each kind.
     for kind, where in WALKED.items():
         own = [thing for thing in (*PARTS, *MAPS) if type(thing).__module__ == __name__]
         assert where == "MODELS" or any(isinstance(thing, kind) for thing in own)
@@ -392,7 +392,7 @@ def test_clone_and_repr(thing):
     text = repr(thing)
     assert repr(clone(thing)) == text
     assert len(text) < 200
-    if "<" not in text:  # a function
+    if "<" not in text:  # the repr of a function
         modules = (kernels, rules, rotations, solvers)
         names = {name: getattr(module, name) for module in modules for name in module.__all__}
         again = eval(text, names | globals())
@@ -404,14 +404,14 @@ def test_clone_and_repr(thing):
 
 
 @pytest.mark.parametrize("thing", PARTS, ids=repr)
-def test_parts_are_pickled(thing):
+def test_parts_can_be_pickled(thing):
     again = pickle.loads(pickle.dumps(thing))
     assert type(again) is type(thing)
     assert repr(again) == repr(thing)
 
 
 @pytest.mark.parametrize("part", [*PARTS, *MODELS], ids=repr)
-def test_what_is_fitted_is_pickled_and_saved(part, tmp_path):
+def test_fitted_estimators_can_be_pickled_and_saved(part, tmp_path):
     for estimator in estimators_with(part):
         unfitted = pickle.loads(pickle.dumps(estimator))
         assert repr(unfitted) == repr(estimator)
@@ -428,7 +428,8 @@ def test_what_is_fitted_is_pickled_and_saved(part, tmp_path):
             assert repr(copy) == repr(model)
             assert copy.map_.fingerprint() == model.map_.fingerprint()
             assert_array_equal(results(copy), expected)
-            assert_array_equal(results(fitted(copy)), expected)  # nothing that a fit needs is lost
+            # The copy has everything that a fit needs.
+            assert_array_equal(results(fitted(copy)), expected)
 
 
 @pytest.mark.parametrize("part", [part for part in PARTS if not isinstance(part, Solver)], ids=repr)
@@ -455,7 +456,7 @@ def test_dask(part):
     with dask.config.set(scheduler="synchronous"):
         for estimator in estimators_with(part):
             if getattr(estimator, "reweight", False):
-                # Weights are fitted to some pairs of rows, and others where rows are elsewhere.
+                # Weights are fitted to a sample of pairs, which differs for Dask rows.
                 estimator = clone(estimator).set_params(reweight=False)
             local, distributed = fitted(estimator), fitted(estimator, blocks)
             assert repr(distributed) == repr(local)
@@ -465,7 +466,7 @@ def test_dask(part):
 
 
 def assert_same(found, expected):
-    """Assert that results are the same, numbers up to rounding."""
+    """Check that results are equal, up to rounding for numbers."""
     if expected.dtype.kind == "f":
         assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     else:
@@ -474,7 +475,7 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize("part", MAPS, ids=lambda part: type(part).__name__)
 class TestMaps:
-    def test_products_are_those_of_columns(self, part):
+    def test_products_agree_with_columns(self, part):
         Z = np.empty((90, part.n_columns))
         part.write(X, Z)
         weights, V = rng.random(90), rng.standard_normal((part.n_columns, 2))
@@ -485,14 +486,14 @@ class TestMaps:
         assert part.n_features_in == D
         assert_array_equal(part.with_jobs(2).columns(X), Z)
 
-    def test_it_is_pickled(self, part):
+    def test_maps_can_be_pickled(self, part):
         again = pickle.loads(pickle.dumps(part))
         assert again.fingerprint() == part.fingerprint()
         assert_array_equal(again.columns(X), part.columns(X))
         light = pickle.loads(pickle.dumps(part.light())).unpacked()
         assert light.fingerprint() == part.fingerprint()
 
-    def test_it_serves_models(self, part):
+    def test_maps_can_be_used_in_models(self, part):
         features = TRANSFORMERS[type(part)]
         model = QuadratureRidge(alpha=1.0, features=features, gram_dtype="float64").fit(X, Y)
         assert isinstance(model.map_, type(part))
@@ -512,7 +513,7 @@ class TestMaps:
 
 
 def test_maps_in_files(tmp_path):
-    # A map is saved as a part, or by itself if it is registered so.
+    # A map is saved as a part, or on its own if it is registered as a model.
     for kind in (QuadratureMap, MetricMap):
         ours = TRANSFORMERS[kind]
         again = saved(ours, tmp_path)
@@ -573,7 +574,7 @@ class TestSolverOfAUser:
             assert_allclose(own.coef_, exact.coef_, rtol=1e-6, atol=1e-7)
             assert_allclose(own.intercept_, exact.intercept_, rtol=1e-6, atol=1e-7)
 
-    def test_what_it_needs_and_does_not_get_is_rejected_with_its_name(self, tmp_path):
+    def test_the_error_names_the_solver_and_missing_requirements(self, tmp_path):
         with pytest.raises(ValueError, match="solver='minres' does not support alpha='gcv'"):
             QuadratureRidge("gaussian", solver=OwnSolver(), alpha="gcv").fit(X, Y)
         with pytest.raises(ValueError, match="solver='minres' needs several passes over X"):
@@ -587,15 +588,16 @@ class TestSolverOfAUser:
         with pytest.raises(ValueError, match=r"solver=.*OwnSolver.* is not valid"):
             QuadratureRidge("gaussian", alpha=1.0, solver=OwnSolver).fit(X, Y)
 
-    def test_what_it_does_not_know_is_rejected_with_its_name(self):
+    def test_the_error_names_the_solver_and_unsupported_options(self):
         unfitted = QuadratureRidgeClassifier(
             "gaussian", alpha=1.0, n_components=9, solver=OwnSolver()
         )
         for model in (unfitted, clone(unfitted).fit(X, LABELS)):
             with pytest.raises(AttributeError) as raised:
                 model.predict_proba
-            assert "predict_proba needs the Gram matrix of the features, which solver='minres'" in str(
-                raised.value.__cause__ or raised.value
+            assert (
+                "predict_proba needs the Gram matrix of the features, which solver='minres'"
+                in str(raised.value.__cause__ or raised.value)
             )
         model = QuadratureRidge("gaussian", alpha=1.0, n_components=9, solver=OwnSolver()).fit(X, Y)
         with pytest.raises(AttributeError, match="which solver='minres' does not compute"):

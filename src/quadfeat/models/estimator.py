@@ -52,7 +52,7 @@ class KernelEstimator(VersionedState):
         super().set_params(**params)
         return self
 
-    # scikit-learn's diagram in notebooks, with a table of fitted values below it.
+    # scikit-learn's diagram in notebooks, with a table of fitted values.
 
     def _repr_html_inner(self) -> str:
         return notebook.with_table(self, super()._repr_html_inner())

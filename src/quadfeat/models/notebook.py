@@ -1,4 +1,4 @@
-"""The table of fitted values that notebooks show below scikit-learn's diagram.
+"""The table of fitted values that notebooks show with scikit-learn's diagram.
 
 The table has only values that are already known: showing an estimator computes nothing. A value
 that cannot be read is left out, so showing an estimator does not fail either.
@@ -23,7 +23,7 @@ from quadfeat.io.registry import registration_of
 STYLE = """
 table.quadfeat-table {border-collapse: collapse; margin: 0.5em 0; font-size: 0.9em;
   color: inherit; background: none}
-table.quadfeat-table th, table.quadfeat-table td {padding: 0.2em 1.2em 0.2em 0; text-align: left;
+table.quadfeat-table th, table.quadfeat-table td {padding: 0.2em 0.6em; text-align: left;
   vertical-align: top; border: none; border-top: 1px solid rgba(128, 128, 128, 0.4);
   color: inherit; background: none; max-width: 44em; overflow-wrap: anywhere; white-space: normal}
 table.quadfeat-table th {font-weight: 600; white-space: nowrap}
@@ -52,9 +52,13 @@ class Values(dict[str, str]):
 
 
 def with_table(estimator: Any, diagram: str) -> str:
-    """Return scikit-learn's diagram of an estimator with the table, if the estimator is fitted."""
+    """Return scikit-learn's diagram of an estimator with the table, if the estimator is fitted.
+
+    Newer versions of scikit-learn show the table in the diagram. Otherwise it follows below.
+    """
     found = values(estimator)
-    return f"<div>{diagram}{found._repr_html_inner()}</div>" if found else diagram
+    table = found._repr_html_inner()
+    return f"<div>{diagram}{table}</div>" if found and table not in diagram else diagram
 
 
 def values(estimator: Any) -> Values:
@@ -150,7 +154,8 @@ def n_bytes(thing: Any) -> int:
     >>> n_bytes({"first": array, "second": (array, "text")})
     80
     """
-    total, seen, todo = 0, {}, [thing]
+    total, todo = 0, [thing]
+    seen: dict[int, Any] = {}
     while todo and len(seen) < MOST_OBJECTS:
         value = todo.pop()
         if id(value) in seen or isinstance(value, OPAQUE):

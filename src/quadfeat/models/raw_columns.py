@@ -33,8 +33,8 @@ def warn_of_raw_columns(kernel: Kernel, view: View, names: Any) -> None:
     share = f"{found.share:.1%}" if found.share < LARGEST_SHARE else f"over {LARGEST_SHARE:.2%}"
     check.warn_user(
         f"column {name} makes up {share} of the squared distances between rows, and "
-        f"{found.n_negligible} of the {found.n_others} other columns have almost no effect, because "
-        f"{type(kernel).__name__} has one {kernel.scale_parameter} for all columns. Standardize "
-        f"the columns (StandardScaler), pass one {kernel.scale_parameter} per column, or use a "
-        "model with kernel='auto'."
+        f"{found.n_negligible} of the {found.n_others} other columns have almost no effect, "
+        f"because {type(kernel).__name__} has one {kernel.scale_parameter} for all columns. "
+        f"Standardize the columns (StandardScaler), pass one {kernel.scale_parameter} per column, "
+        "or use a model with kernel='auto'."
     )

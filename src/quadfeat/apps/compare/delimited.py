@@ -90,7 +90,7 @@ def read_delimited(path: Path, separator: str | None, decimal: Mark | None) -> D
     if any((table.frame[name] == UNKNOWN).any() for name in texts):
         options["na_values"] = UNKNOWN
         table.frame = _csv(path, options)
-        table.remarks.append(f"Entries {UNKNOWN!r} are read as missing.")
+        table.remarks.append(f"Values {UNKNOWN!r} are read as missing.")
     _read_numbers(table, chosen, decimal)
     return table
 

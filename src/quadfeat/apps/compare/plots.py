@@ -142,7 +142,8 @@ def cost(metric: Metric, table: pd.DataFrame, name: Theme, *, screen: Screen) ->
     wide = screen == "wide"
     with theme(name, FONT[screen]):
         figure = Figure(figsize=(INCHES[screen], 4.6 if wide else 7.4))
-        by_time, by_size = figure.subplots(1 if wide else 2, 2 if wide else 1, sharey=wide)
+        axes: Any = figure.subplots(1 if wide else 2, 2 if wide else 1, sharey=wide)
+        by_time, by_size = axes
         for contestant, part in table.groupby("contestant", sort=False):
             _draw_cost(by_time, by_size, str(contestant), part.sort_values("D"), name)
         ends = _range(metric, table)

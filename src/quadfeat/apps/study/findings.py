@@ -218,8 +218,9 @@ class Findings:
         command = str(about.get("command", ""))
         if self.failed:
             steps.append(Step("Repeat the measurements that failed:", command))
-        if not self.winners.empty and self.winners[f"{AUTO} / best"].notna().any():
-            lost = [row for row in self.winners.itertuples() if AUTO not in {row.best, *row.tied}]
+        maps = self._winning_maps()
+        if not maps.empty and maps[f"{AUTO} / best"].notna().any():
+            lost = [row for row in maps.itertuples() if AUTO not in {row.best, *row.tied}]
             for row in lost:
                 where = f"For data like {row.dataset} and the {KERNELS[row.kernel]} kernel, try:"
                 steps.append(Step(where, f"QuadratureFeatures({METHODS[row.best].code})"))
@@ -238,6 +239,13 @@ class Findings:
                 )
             )
         return steps
+
+    def _winning_maps(self) -> pd.DataFrame:
+        """Return the best method for each dataset and kernel, of those that are feature maps."""
+        if self.errors is None:
+            return pd.DataFrame()
+        maps = [name for name, method in METHODS.items() if method.estimate == "map"]
+        return summary.winners(self.errors[self.errors["method"].isin(maps)])
 
     def as_json(self) -> dict[str, Any]:
         """Return the findings for programs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -146,9 +147,11 @@ def _value(ax: Any, text: str, row: float, *, bold: bool) -> None:
 def kernel_error(table: pd.DataFrame, name: Theme, *, screen: Screen) -> Figure:
     """Draw the kernel error against n, with 95 % bands: a panel for each dataset and kernel."""
     kernels = [kernel for kernel in KERNELS if kernel in set(table["kernel"])]
-    pairs = [(dataset, kernel) for dataset in dict.fromkeys(table["dataset"]) for kernel in kernels]
-    ran = set(table["method"])
-    lines = [method for method in dict.fromkeys(LINES) if method in ran][:MOST_LINES]
+    ran = set(zip(table["dataset"], table["kernel"], strict=True))
+    datasets = dict.fromkeys(table["dataset"])
+    pairs = [pair for pair in product(datasets, kernels) if pair in ran]
+    methods = set(table["method"])
+    lines = [method for method in dict.fromkeys(LINES) if method in methods][:MOST_LINES]
     across = len(kernels) if screen == "wide" else min(2, len(pairs))
     down = -(-len(pairs) // across)
     with theme(name, FONT[screen]):

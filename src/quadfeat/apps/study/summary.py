@@ -129,10 +129,10 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
                 "agree": int(agrees.sum()),
                 "of": len(part),
                 "median difference, %": 100 * part["difference"].median(),
-                "differences outside, %": _span(100 * part["difference"][~agrees]),
+                "where they differ, %": _span(100 * part["difference"][~agrees]),
             }
         )
-    columns = ["method", "agree", "of", "median difference, %", "differences outside, %"]
+    columns = ["method", "agree", "of", "median difference, %", "where they differ, %"]
     return pd.DataFrame(found, columns=columns)
 
 
