@@ -1,27 +1,36 @@
 """Draw the figures of ``docs/study.md``.
 
-The figures show ``docs/measured/study-errors.csv`` and ``docs/measured/study-scores.csv``. To
-measure these tables again, run the study and give its folders:
+The figures show three tables in ``docs/measured``:
 
-    QUADFEAT_DATA=... quadfeat study kernel-error --full --out full
+- ``study-errors.csv``: kernel errors of all methods on three datasets.
+- ``study-published.csv``: the 90 published errors of the paper's rule, and ours.
+- ``study-scores.csv``: test scores of linear models on the features.
+
+To measure the first and the last again, run the study and give its folders:
+
+    quadfeat study kernel-error --full --datasets powerplant,letter,usps --out full
     quadfeat study all --quick --out quick
     python benchmarks/study_figures.py --errors full --scores quick
 
-Without options, the script draws the tables that exist.
+Without options, the script draws the tables that exist. The second table has the errors of
+``quadfeat study kernel-error --full --methods paper`` on all six datasets of the paper.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 
-from quadfeat.apps.reporting.colors import Theme
-from quadfeat.apps.reporting.drawing import Screen
-from quadfeat.apps.study import report, summary
+from quadfeat.apps.reporting.colors import INK, Theme
+from quadfeat.apps.reporting.drawing import Picture, Screen, finish, theme
+from quadfeat.apps.study import plots, report, summary
 from quadfeat.apps.study.findings import Findings
+from quadfeat.apps.study.methods import KERNELS, METHODS, PAPER_RULE
 
 DOCS = Path(__file__).parents[1] / "docs"
 ERRORS = DOCS / "measured" / "study-errors.csv"
@@ -41,7 +50,8 @@ COLUMNS = [
     "difference",
     "agrees",
 ]
-SHOWN = ("relative-error", "agreement", "accuracy")
+PUBLISHED = DOCS / "measured" / "study-published.csv"
+SHOWN = ("relative-error", "accuracy")
 
 # Two decimals are enough for coordinates. Numbers below 1 may be scales and stay.
 LONG_NUMBER = re.compile(rb"(?<![\d.])([1-9]\d*\.\d\d)\d+")
@@ -59,23 +69,60 @@ def write_scores(folder: Path) -> None:
     summary.accuracies(rows).to_csv(SCORES, index=False, float_format="%.4g")
 
 
-def draw() -> None:
-    """Draw the tables for light and dark pages, and for wide and narrow screens."""
+def draw_published(table: pd.DataFrame, name: Theme, *, screen: Screen) -> Figure:
+    """Draw the ratio of measured to published errors: a row for each dataset."""
+    datasets = list(dict.fromkeys(table["dataset"]))
+    size = (10.0, 3.2) if screen == "wide" else (4.4, 3.6)
+    color = METHODS[PAPER_RULE].color.on(name)
+    with theme(name, plots.FONT[screen]):
+        figure = Figure(figsize=size)
+        ax = figure.subplots()
+        for kernel, marker in plots.KERNEL_MARKERS.items():
+            part = table[table["kernel"] == kernel]
+            rows = len(datasets) - 1 - part["dataset"].map(datasets.index)
+            shift = (part["n"] - 3) * 0.11  # the five n side by side
+            ax.scatter(
+                part["error"] / part["published"],
+                rows - shift,
+                s=20,
+                marker=marker,
+                color=color,
+                alpha=0.75,
+                linewidths=0,
+                label=f"{KERNELS[kernel]} kernel",
+            )
+        ax.axvline(1, color=INK[name], linewidth=0.8, linestyle=":")
+        ax.set_yticks(range(len(datasets)), datasets[::-1])
+        ax.tick_params(axis="y", length=0)
+        ax.grid(False, axis="y")
+        ax.set_xlabel("Measured error / published error")
+        return finish(figure, columns=3 if screen == "wide" else 2)
+
+
+def pictures() -> list[Picture]:
+    """Return all figures."""
     errors = pd.read_csv(ERRORS)
-    errors["agrees"] = errors["agrees"].map(
-        {"True": True, "False": False, True: True, False: False}
-    )
+    errors["agrees"] = errors["agrees"].where(errors["agrees"].notna(), None)
     scores = pd.read_csv(SCORES, dtype={"n": "Int64"})
     found = Findings([], errors=errors, scores=scores)
+    drawn = [picture for picture in report.pictures(found) if picture.name in SHOWN]
+    wide, narrow = plots.screens(draw_published)
+    return [
+        *drawn,
+        Picture("published", "", "", wide, pd.read_csv(PUBLISHED), narrow=narrow),
+    ]
+
+
+def draw() -> None:
+    """Draw all figures for light and dark pages, and for wide and narrow screens."""
     themes: tuple[Theme, ...] = ("light", "dark")
     screens: tuple[Screen, ...] = ("wide", "narrow")
-    for picture in report.pictures(found):
-        for theme in themes if picture.name in SHOWN else ():
-            for screen in screens:
-                content = LONG_NUMBER.sub(rb"\1", picture.render(theme, "svg", screen))
-                path = DOCS / "_static" / f"study-{picture.name}-{screen}-{theme}.svg"
-                path.write_bytes(content)
-                print(f"wrote {path}")
+    for picture in pictures():
+        for page, screen in product(themes, screens):
+            content = LONG_NUMBER.sub(rb"\1", picture.render(page, "svg", screen))
+            path = DOCS / "_static" / f"study-{picture.name}-{screen}-{page}.svg"
+            path.write_bytes(content)
+            print(f"wrote {path}")
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # the tutorial has outputs, and tests/test_tutorial.py checks them
+nb_merge_streams = True  # one block for all that a cell prints
 highlight_language = "none"  # blocks without a language are commands
 
 # Docstrings state the types, so signatures stay short.

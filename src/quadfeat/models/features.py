@@ -80,8 +80,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     candidates_ : tuple of Candidate
         The rules that ``rule="auto"`` compared, from best to worst: tuples of the rule, its
         expected relative error, the standard error of this estimate, and the estimation method. If
-        ``rule`` was given, at most that rule. ``pandas.DataFrame(features.candidates_)`` shows
-        them as a table.
+        ``rule`` was given, the tuple has at most this rule.
+        ``pandas.DataFrame(features.candidates_)`` shows the rules as a table.
     why_ : str
         The reason for this rule and number of columns, in a sentence or two.
     approximation_error_ : KernelError
@@ -108,9 +108,10 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
 
     Notes
     -----
-    Columns are ordered by node. A node has a cosine and a sine for stationary kernels, and the node
-    and its reflection for arc-cosine kernels. If one column remains, it is a cosine with a random
-    phase, or a node without its reflection. If the rule has a column for the origin, it comes last.
+    Columns are ordered by node. For stationary kernels, each node has a cosine and a sine column.
+    For arc-cosine kernels, a node and its reflection have one column each. If one column remains,
+    it is a cosine with a random phase, or a node without its reflection. If the rule has a column
+    for the origin, it comes last.
 
     A kernel with one scale for all columns depends on their units. :meth:`fit` warns if one column
     dominates the squared distances between rows, as often happens with raw data. Standardize the

@@ -30,7 +30,7 @@ from quadfeat.solvers.targets import Targets
 from quadfeat.solvers.validation import Validation, validated
 
 # The best kernels of the search and the default kernel are validated on all rows. The default is
-# skipped if its loss on the sample exceeds the best one by this factor and by this many standard
+# skipped if its loss on the sample exceeds the best loss by this factor and by this many standard
 # errors of the difference.
 CLEARLY_WORSE = 1.15
 CLEAR_ERRORS = 4.0
@@ -121,7 +121,7 @@ class Final:
         proposal = search.default_proposal()
         features = self._fitted(proposal.columns.kernel(proposal.kernel))
         self._advance(features)
-        why = f"{proposal.name} is used, because {self.sample.size} row cannot select a kernel."
+        why = f"{proposal.name} is used: {self.sample.size} row is too few to select a kernel."
         return Chosen(features, Choice(why))
 
     def of_sample(self, entries: list[Entry], search: Search) -> Chosen:

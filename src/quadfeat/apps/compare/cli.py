@@ -155,10 +155,11 @@ def compare(
     except KeyboardInterrupt:
         _stop(run, out, created)
         raise SystemExit(STOPPED) from None
-    except BaseException as error:
-        if run is not None:
-            run.journal.close(remove=isinstance(error, CommandError) or not len(run.journal))
-        remove_folders(created)
+    except CommandError:  # the same command would fail again
+        _clean_up(run, created, keep=False)
+        raise
+    except BaseException:
+        _clean_up(run, created, keep=True)
         raise
     # Write the scores first: they took most of the time, and nothing that follows can lose them.
     problems = write_all(out, {"scores.csv": lambda: encoded(played.rows.to_csv(index=False))})
@@ -193,11 +194,9 @@ def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:
 
 def _stop(run: _Run | None, out: Path, created: Sequence[Path]) -> None:
     """Keep finished fits, and print how to continue."""
+    _clean_up(run, created, keep=True)
     kept = 0 if run is None else len(run.journal)
-    if run is not None:
-        run.journal.close(remove=not kept)
     if run is None or not kept:
-        remove_folders(created)
         messages.print("\nStopped. No fit was finished, and nothing was written.", markup=False)
         return
     messages.print(
@@ -206,6 +205,13 @@ def _stop(run: _Run | None, out: Path, created: Sequence[Path]) -> None:
         markup=False,
         soft_wrap=True,
     )
+
+
+def _clean_up(run: _Run | None, created: Sequence[Path], *, keep: bool) -> None:
+    """Close the journal, keep it if it has rows, and remove new folders that are empty."""
+    if run is not None:
+        run.journal.close(remove=not keep or not len(run.journal))
+    remove_folders(created)
 
 
 @dataclass(frozen=True)

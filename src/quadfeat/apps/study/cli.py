@@ -181,7 +181,7 @@ def _run(
     done: dict[Cell, runner.Outcome],
     progress: Progress,
 ) -> None:
-    """Collect outcomes as they come, with a bar."""
+    """Collect outcomes as cells finish, and advance the bar."""
     bar = progress.add_task("study", total=sum(weights.values()), done=0, items=len(weights))
     for outcome in running:
         done[outcome.cell] = outcome
@@ -214,14 +214,13 @@ def _write(
 
 
 def _print_summary(found: Findings) -> None:
-    """Print the main findings on fewer than 24 lines."""
+    """Print the main findings on at most 24 lines."""
     console.print(found.headline(), style="bold", markup=False)
     if found.relative is not None and len(found.relative):
         console.print(f"\nKernel error, 1 = {title(str(found.baseline))}:", markup=False)
         print_table("", _ratio_table(found), dict.fromkeys(KERNELS.values(), ".2f"))
-    for line in found.bullets():
-        if "kernel:" not in line:  # the table has more
-            console.print(f"- {line}", markup=False)
+    for line in found.bullets(winners=False):
+        console.print(f"- {line}", markup=False)
     kept = sum(outcome.kept for outcome in found.outcomes)
     text = f"{len(found.outcomes)} measurements"
     text += f", {kept} of them from an earlier run" if kept else ""
@@ -245,7 +244,7 @@ def _ratio_table(found: Findings) -> pd.DataFrame:
 
 
 def _print_failures(found: Findings) -> None:
-    """Name the first failures on the standard error."""
+    """Print the first failures to the standard error."""
     for outcome in found.failed[:3]:
         messages.print(f"failed: {outcome.cell}: {outcome.failed}", markup=False)
     if len(found.failed) > 3:

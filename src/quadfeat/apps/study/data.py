@@ -251,7 +251,7 @@ def read_archive(path: Path) -> tuple[Float64Array, Array]:
                     f"{path} has no array '{missing[0]}'. Save X and y with numpy.savez."
                 )
             X, y = archive["X"], archive["y"]
-    except StudyError:  # a ValueError, too, but with a message of ours
+    except StudyError:  # also a ValueError, but its message is complete
         raise
     except (OSError, zipfile.BadZipFile, ValueError, EOFError) as error:
         raise StudyError(f"cannot read {path}: {error}") from error
@@ -279,7 +279,7 @@ def _find(entry: Entry, data_dir: Path | None) -> Path | Callable[..., Any] | No
 
 
 def places(data_dir: Path | None) -> list[str]:
-    """Return where datasets are searched for, in words."""
+    """Return the names of the places that are searched for datasets."""
     return [*map(str, _folders(data_dir)), "scikit-learn"]
 
 

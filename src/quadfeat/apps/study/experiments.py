@@ -33,9 +33,9 @@ Row = dict[str, Any]
 
 FEWEST_ROWS = 100  # for the accuracy experiment
 MOST_ITERATIONS = 1000  # of a linear model
-CHOOSING_SECONDS = 0.2  # about what rule="auto" takes to choose; measured on nine datasets
-FEWEST_OTHERS = 10  # rows for rule="auto"
-NO_BLOCKS = 0  # the n of a reference that has no features
+CHOOSING_SECONDS = 0.2  # typical time of rule="auto", measured on nine datasets
+FEWEST_OTHERS = 10  # unused rows that rule="auto" needs
+NO_BLOCKS = 0  # n of a reference without features
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Effort:
     """The effort for each cell. Everything that changes a number is here or in the cell."""
 
     seed: int = 0
-    seconds: float = 0.06  # for a kernel-error cell, about; sets the number of runs
+    seconds: float = 0.06  # target for a kernel-error cell; sets the number of runs
     headline_seconds: float = 0.12  # the same for the paper's rule, which needs more certainty
     skip_beyond: float = 0.3  # seconds; longer cells are skipped
     fewest_draws: int = 3
@@ -89,7 +89,7 @@ FULL = Effort(
 
 
 class Skipped(Exception):
-    """Raised by a cell that is not run; the message is the reason that the report shows."""
+    """Signal that a cell cannot run. The report shows the message as the reason."""
 
 
 def kernel_error(cell: Cell, effort: Effort) -> list[Row]:
@@ -120,7 +120,7 @@ def kernel_error(cell: Cell, effort: Effort) -> list[Row]:
 
 
 def n_draws(cell: Cell, data: Dataset, effort: Effort) -> int:
-    """Return how many samples of rows fit into the time for a cell."""
+    """Return the number of samples of rows that fit into the time for a cell."""
     seconds = effort.maps_per_draw * _seconds_per_map(cell, data)
     needed = effort.fewest_draws * seconds
     if needed > effort.skip_beyond:

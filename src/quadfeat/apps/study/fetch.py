@@ -60,7 +60,7 @@ class Source(Protocol):
         """Return the address."""
 
     def forget(self, folder: Path) -> None:
-        """Delete downloaded files that are of no use."""
+        """Delete the downloaded files, because they are not the dataset."""
 
 
 def cache_folder() -> Path:
@@ -88,7 +88,7 @@ class OpenML:
         return f"https://www.openml.org/d/{self.data_id}"
 
     def forget(self, folder: Path) -> None:
-        """Delete what was downloaded."""
+        """Delete the downloaded files."""
         shutil.rmtree(folder / "openml", ignore_errors=True)
 
 
@@ -125,7 +125,7 @@ class Files:
         return ", ".join(self.urls)
 
     def forget(self, folder: Path) -> None:
-        """Delete what was downloaded."""
+        """Delete the downloaded files."""
         for url in self.urls:
             path = folder / url.rpartition("/")[2]
             path.unlink(missing_ok=True)

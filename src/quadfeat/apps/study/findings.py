@@ -26,7 +26,7 @@ from quadfeat.apps.study.runner import Outcome
 
 
 def title(method: str) -> str:
-    """Return the full name of a method; a name that is not known stays as it is."""
+    """Return the full name of a method. An unknown name stays as it is."""
     return CONTESTANTS[method].title if method in CONTESTANTS else method
 
 
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that a report says about the outcomes of a study.
+    """The main results of a study.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Findings:
 
     @cached_property
     def baseline(self) -> str | None:
-        """The method that errors are compared with: the plain one, or else the last that ran."""
+        """The method that errors are divided by: random Fourier features, or the last that ran."""
         if self.errors is None:
             return None
         ran = list(dict.fromkeys(self.errors["method"]))
@@ -120,9 +120,10 @@ class Findings:
             return "One method alone was run, so there is nothing to compare it with."
         return "No measurement could be made: the last sections give the reasons."
 
-    def bullets(self) -> list[str]:
-        """Return the other main findings, a sentence or two each."""
-        found = [self._agreement_sentence(), *self._winner_sentences()]
+    def bullets(self, *, winners: bool = True) -> list[str]:
+        """Return the other main findings, with or without the winners for each kernel."""
+        found = [self._agreement_sentence()]
+        found += self._winner_sentences() if winners else []
         found += [self._accuracy_sentence(), self._speed_sentence(), self._failure_sentence()]
         headline = self.headline()
         return [sentence for sentence in found if sentence and sentence != headline]
@@ -270,7 +271,7 @@ class Findings:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows as JSON can hold them: None in place of NaN."""
+    """Return rows for JSON, with None in place of NaN."""
     return [
         {
             key: None if np.ndim(value) == 0 and pd.isna(value) else value

@@ -14,8 +14,8 @@ from quadfeat.kernels import ArcCosine, Gaussian, Kernel
 from quadfeat.rotations import Haar, Hadamard
 from quadfeat.rules import GaussHermite, MonteCarlo, QuasiMonteCarlo, Rule, SphericalRadial
 
-# As in the paper, sequences and grids are not run from this dimension on: SciPy's Halton sequence
-# alone takes gigabytes there.
+# As in the paper, sequences and grids do not run on data this wide. SciPy's Halton sequence alone
+# would take gigabytes.
 TOO_WIDE = 3072
 
 Estimate = Literal["map", "kernel"]
@@ -23,7 +23,7 @@ Estimate = Literal["map", "kernel"]
 
 @dataclass(frozen=True)
 class Contestant:
-    """A row or a line of a figure: a method, or a reference that methods are compared with.
+    """A method, or a reference for comparison: a row or a line of a figure.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Method(Contestant):
     origin_column: bool = False
     homogeneous_only: bool = False
     narrow_only: bool = False
-    decomposes: bool = False  # factors a dense matrix for each block, most of the cost of drawing
+    decomposes: bool = False  # factors a dense matrix for each block, which is slow
     fast: bool = False  # applies a matrix in d log d
 
     @property

@@ -1,4 +1,4 @@
-"""The figures of the study, drawn from its tables and nothing else.
+"""Draw the figures of the study from its tables.
 
 Figures that compare many methods have a row for each, labeled by its full name, so that they need
 no legend. Each figure has a wide layout and a narrow one for phones.
@@ -126,7 +126,8 @@ def relative_error(baseline: str, table: pd.DataFrame, name: Theme, *, screen: S
             ax.grid(False, axis="y")
             ax.set_title(f"{KERNELS[kernel][0].upper()}{KERNELS[kernel][1:]} kernel", loc="left")
         labeled = axes[len(axes) // 2] if screen == "wide" else axes[-1]
-        labeled.set_xlabel(f"Kernel error, 1 = {title(baseline)} (left is better)")
+        gap = " " if screen == "wide" else "\n"
+        labeled.set_xlabel(f"Kernel error (left is better),{gap}1 = {title(baseline)}")
         figure.tight_layout()
         return figure
 

@@ -32,7 +32,7 @@ RATIO, SCORE, PERCENT = ".2f", ".3f", "+.1f"
 
 
 def pictures(found: Findings) -> list[Picture]:
-    """Return the figures that there are rows for, the most important first."""
+    """Return the figures of all experiments that ran, the most important first."""
     drawn = []
     if found.relative is not None and len(found.relative):
         drawn.append(_relative_error(found))
@@ -230,7 +230,7 @@ def _winners(found: Findings) -> pd.DataFrame | None:
     return frame
 
 
-# Formats by the heads of columns, so that the decimals of a column are the same everywhere.
+# Formats by column name, so that a column has the same decimals in all tables.
 FORMATS = {
     **{f"{title(name)} / smallest": RATIO for name in (AUTO, PAPER_RULE, PLAIN)},
     **{title(name): SCORE for name in (AUTO, PAPER_RULE, KERNEL_SVM)},

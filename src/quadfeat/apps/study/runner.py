@@ -32,13 +32,13 @@ from quadfeat.io.files import atomic_write
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a cell: rows, or the reason for having none."""
+    """The result of a cell: rows, or the reason why it has none."""
 
     cell: Cell
     rows: list[Row] = field(default_factory=list)
     skipped: str | None = None
     failed: str | None = None
-    machine: dict[str, Any] = field(default_factory=dict)  # that it ran on
+    machine: dict[str, Any] = field(default_factory=dict)  # versions and hardware
     kept: bool = False  # from an earlier run
 
 
@@ -173,7 +173,7 @@ def tables(outcomes: Sequence[Outcome]) -> dict[str, pd.DataFrame]:
 
 
 def _frame(rows: list[Row]) -> pd.DataFrame:
-    """Return rows as a table, without the number of blocks if there are none."""
+    """Return rows as a table. The n of references is missing, not 0."""
     table = pd.DataFrame(rows)
     blocks = table["n"].astype("Int64")
     return table.assign(n=blocks.mask(blocks == NO_BLOCKS))

@@ -159,7 +159,7 @@ def _span(values: pd.Series) -> str:
 
 
 def typical_errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the error of each dataset, kernel and method, in geometric mean over n.
+    """Return the geometric mean over n of the error of each dataset, kernel and method.
 
     Only those n count that all methods ran. ``log_se`` is the standard error of the logarithm.
     """
@@ -195,7 +195,7 @@ def relative_errors(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 
 def ratios_by_kernel(relative: pd.DataFrame) -> pd.DataFrame:
-    """Return the ratio of each kernel and method, in geometric mean over datasets.
+    """Return the geometric mean over datasets of the ratio of each kernel and method.
 
     Methods are compared on the same datasets: those that all methods of the kernel ran.
     """
@@ -222,7 +222,7 @@ def rank(by_kernel: pd.DataFrame) -> pd.Series:
 
 
 def overall_ratio(relative: pd.DataFrame, method: str) -> float:
-    """Return the ratio of a method, in geometric mean over all kernels; NaN if it did not run."""
+    """Return the geometric mean over kernels of the ratio of a method, or NaN without results."""
     by_kernel = ratios_by_kernel(relative)
     ratios = by_kernel[by_kernel["method"] == method]["ratio"]
     return float(np.exp(np.log(ratios).mean())) if len(ratios) else np.nan
