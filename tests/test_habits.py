@@ -218,7 +218,7 @@ class TestGamma:
 @parametrize_with_checks(
     [
         QuadratureFeatures(gamma=0.3, rule="rff", n_components=20),
-        QuadratureRidge(gamma="scale", rule="rff", n_components=20, alpha=1.0),
+        QuadratureRidge(gamma="scale", rule="rff", n_components=100, alpha=1.0),
         QuadratureRidgeClassifier(gamma=0.3, rule="rff", n_components=20, alpha=1.0),
     ]
 )

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
@@ -92,6 +91,8 @@ class Hits:
     @classmethod
     def of(cls, model: Any, block: Block) -> Hits:
         """Return the weights for a block."""
+        from sklearn.metrics import accuracy_score  # slow to import
+
         right = accuracy_score(
             block.y, model.predict(block.X), normalize=False, sample_weight=block.weights
         )
