@@ -226,6 +226,7 @@ def test_wrapped_methods_keep_their_signatures():
         "self",
         "X",
         "return_std",
+        "return_cov",
     ]
     assert "float32 for float32" in QuadratureFeatures.transform.__doc__
 

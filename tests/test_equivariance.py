@@ -303,7 +303,7 @@ class TestNothingToLearnFrom:
             with pytest.raises(ValueError, match="all targets in y are equal"):
                 model.sample_y(NEW)
             with pytest.warns(
-                UserWarning, match="noise_variance_ is NaN: all targets in y are equal"
+                UserWarning, match="noise_variance_ is NaN, because all targets in y are equal"
             ):
                 assert np.isnan(model.noise_variance_)
 

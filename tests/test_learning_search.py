@@ -282,7 +282,7 @@ class TestHopelessTables:
         np.testing.assert_allclose(weights, weights.mean(), rtol=1e-6)
 
     def test_one_row_is_rejected(self):
-        with pytest.raises(ValueError, match="total weight of 1"):
+        with pytest.raises(ValueError, match="the rows count as 1 sample"):
             ridge().fit(*smooth(1))
 
     @pytest.mark.parametrize("n_rows", [2, 3, 5])
