@@ -31,7 +31,7 @@ EVALUATIONS = 2**21
 
 
 class Kernel(BaseEstimator, ABC):
-    """Base class of kernels ``k(x, y) = c E_w[phi(w.x) . phi(w.y)]``.
+    """Base class of kernels ``k(x, y) = c E_w[phi(w.x)' phi(w.y)]``.
 
     A kernel scales its inputs first, so the methods of a subclass get scaled rows. As in every
     scikit-learn object, ``__init__`` only assigns its parameters. A subclass defines
