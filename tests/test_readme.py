@@ -72,7 +72,8 @@ def test_scores_are_measured():
     for contestant, form in (("quadfeat, 4,096", "**{}**"), ("LightGBM", "LightGBM: {}.")):
         numbers = ", ".join(f"{float(scores[contestant][table]):.3f}" for table in tables)
         assert form.format(numbers) in README
-    adult = {row[""]: f"{float(row['adult']):.3f}" for row in measured("accuracy-classes")}
+    rows = [row for row in measured("accuracy-classes") if row["adult"]]
+    adult = {row[""]: f"{float(row['adult']):.3f}" for row in rows}
     best = max(adult["quadfeat, 1,024"], adult["quadfeat, 4,096"])
     assert f"accuracy of {adult['LightGBM']} on adult, quadfeat {best}" in README
 
