@@ -51,6 +51,7 @@ coverage: $(VENV)/.installed-dev ## run every test and list the lines that no te
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term
 
 docs: $(VENV)/.installed-docs ## run the examples and write the documentation to build/docs/index.html
+	$(BIN)/python benchmarks/study_figures.py > /dev/null
 	$(BIN)/python -m sphinx -W --keep-going --quiet docs build/docs
 
 # With MEASURED=docs/measured, these two write the tables of the documentation.
@@ -132,4 +133,4 @@ bias: $(VENV)/.installed ## measure the biases that the docstrings quote
 
 clean: ## remove everything that these targets create
 	rm -rf $(VENV) $(SANITIZED) $(FUZZED) .venv-compat build dist study compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf docs/gallery docs/api/generated docs/api/examples
+	rm -rf docs/gallery docs/api/generated docs/api/examples docs/_static/study-*.svg

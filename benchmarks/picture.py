@@ -16,16 +16,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import train_test_split
 
 from quadfeat import QuadratureFeatures
+from quadfeat.apps.reporting.colors import FAINT, Color, Theme
+from quadfeat.apps.reporting.drawing import render, theme
 from quadfeat.kernels import Gaussian
 from tables import Table
 
@@ -44,24 +45,12 @@ SHOWN = (
     ("quadfeat, 4,096", "quadfeat", "o", True),
 )
 
-# (text, muted, grid, quadfeat, rivals)
-Colors = tuple[str, str, str, str, dict[str, str]]
-THEMES: dict[str, Colors] = {
-    "light": (
-        "#1f2328",
-        "#59636e",
-        "#d8dee4",
-        "#0b7a86",
-        {"RBFSampler + Ridge": "#8c959f", "LightGBM": "#b35900"},
-    ),
-    "dark": (
-        "#e6edf3",
-        "#9ba5b0",
-        "#30363d",
-        "#2cc7d6",
-        {"RBFSampler + Ridge": "#7d8590", "LightGBM": "#f0a04b"},
-    ),
+OURS = Color("#0b7a86", "#2cc7d6")
+RIVALS = {
+    "RBFSampler + Ridge": Color("#68717c", "#97a1ac"),
+    "LightGBM": Color("#b35900", "#f0a04b"),
 }
+PAGES: tuple[Theme, ...] = ("light", "dark")
 
 
 def measure() -> Table:
@@ -99,23 +88,23 @@ def rows_of(name: str) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-def draw_accuracy(axes: Axes, colors: Colors) -> None:
+def draw_accuracy(axes: Axes, page: Theme) -> None:
     """Draw the R2 of each model on each table, sorted by the gain over LightGBM."""
-    _, muted, grid, ours, rivals = colors
     heads, *rows = rows_of("accuracy-regression")
-    scores = {row[0]: [float(cell) for cell in row[1:]] for row in rows}
+    shown_rows = {row for row, *_ in SHOWN}  # others may have empty cells
+    scores = {row[0]: [float(cell) for cell in row[1:]] for row in rows if row[0] in shown_rows}
     gains = np.subtract(scores["quadfeat, 4,096"], scores["LightGBM"])
     order = np.argsort(gains)
     places = np.arange(len(order))
     shown = {label: np.clip(np.array(scores[row])[order], 0, 1) for row, label, _, _ in SHOWN}
     spread = np.array(list(shown.values()))
-    axes.hlines(places, spread.min(axis=0), spread.max(axis=0), color=grid, linewidth=3)
+    axes.hlines(places, spread.min(axis=0), spread.max(axis=0), color=FAINT[page], linewidth=3)
     for _, label, marker, is_ours in SHOWN:
         axes.plot(
             shown[label],
             places,
             marker,
-            color=ours if is_ours else rivals[label],
+            color=(OURS if is_ours else RIVALS[label]).on(page),
             markersize=10 if is_ours else 6,
             label=label,
             zorder=2 if is_ours else 3,
@@ -123,7 +112,7 @@ def draw_accuracy(axes: Axes, colors: Colors) -> None:
     axes.set_yticks(places, np.array(heads[1:])[order])
     axes.set_ylim(-0.6, len(order) - 0.4)
     axes.set_xlim(-0.03, 1.03)
-    axes.set_xlabel("$R^2$ on test rows (0 if negative)", color=muted)
+    axes.set_xlabel("$R^2$ on test rows (0 if negative)")
     axes.set_title("Seven tables, no settings", loc="left", pad=26, fontweight="bold")
     axes.legend(
         loc="lower left", bbox_to_anchor=(-0.03, 1.0), ncols=3, frameon=False,
@@ -131,12 +120,11 @@ def draw_accuracy(axes: Axes, colors: Colors) -> None:
     )  # fmt: skip
 
 
-def draw_error(axes: Axes, colors: Colors) -> None:
+def draw_error(axes: Axes, page: Theme) -> None:
     """Draw the error of the kernel against the number of features."""
-    _, muted, _, ours, rivals = colors
     for width, name, *cells in rows_of("picture-error")[1:]:
         errors = np.array([float(cell) for cell in cells])
-        color = ours if name == "quadfeat" else rivals["RBFSampler + Ridge"]
+        color = (OURS if name == "quadfeat" else RIVALS["RBFSampler + Ridge"]).on(page)
         style = "-" if width == "wide" else "--"
         axes.loglog(COLUMNS, errors, style, color=color, linewidth=2.2, marker="o", markersize=4)
         place, offset = (0, -42) if (name, width) == ("quadfeat", "narrow") else (3, 8)
@@ -149,36 +137,20 @@ def draw_error(axes: Axes, colors: Colors) -> None:
         )
     axes.set_xticks(COLUMNS, [f"{n:,}" for n in COLUMNS])
     axes.minorticks_off()
-    axes.set_xlabel("number of features", color=muted)
+    axes.set_xlabel("number of features")
     axes.set_title("Relative error of the kernel on digits", loc="left", pad=26, fontweight="bold")
 
 
-def draw(theme: str) -> Path:
+def draw(page: Theme) -> Path:
     """Draw the picture for a light or a dark page, and return its path."""
-    colors = text, muted, grid, _, _ = THEMES[theme]
-    style: dict[Any, Any] = {
-        "font.size": 11,
-        "svg.fonttype": "path",
-        "svg.hashsalt": "quadfeat",
-        "text.color": text,
-        "axes.edgecolor": grid,
-        "xtick.color": muted,
-        "ytick.color": text,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "grid.color": grid,
-        "grid.linewidth": 0.6,
-    }
-    path = PICTURES / f"why-{theme}.svg"
-    with mpl.rc_context(style):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-        draw_accuracy(left, colors)
-        draw_error(right, colors)
+    path = PICTURES / f"why-{page}.svg"
+    with theme(page, font_size=11):
+        figure = Figure(figsize=(11, 4.2), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        draw_accuracy(left, page)
+        draw_error(right, page)
         left.grid(axis="y", visible=False)
-        figure.savefig(path, transparent=True, metadata={"Date": None})
-        plt.close(figure)
+        path.write_bytes(render(figure, "svg"))
     return path
 
 
@@ -188,8 +160,8 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help="measure kernel errors again")
     if parser.parse_args().measure:
         measure().write(MEASURED)
-    for theme in THEMES:
-        print(f"wrote {draw(theme).relative_to(ROOT)}")
+    for page in PAGES:
+        print(f"wrote {draw(page).relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

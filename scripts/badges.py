@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -48,13 +49,20 @@ def badge(label: str, value: str) -> str:
     )
 
 
+def project() -> dict[str, Any]:
+    """Return the table ``[project]`` of ``pyproject.toml``."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    found: dict[str, Any] = tomllib.loads(text)["project"]
+    return found
+
+
 def badges() -> dict[str, str]:
     """Return the badges by file name."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    about = project()
     shown = {
-        "license": project["license"],
-        "python": project["requires-python"].replace(">=", "") + "+",
-        "version": project["version"],
+        "license": about["license"],
+        "python": about["requires-python"].replace(">=", "") + "+",
+        "version": about["version"],
     }
     return {f"badge-{label}.svg": badge(label, value) for label, value in shown.items()}
 

@@ -13,18 +13,12 @@ from __future__ import annotations
 import argparse
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import badges
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from badges import project
 
 ROOT = Path(__file__).parents[1]
 VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
@@ -42,12 +36,6 @@ def read(name: str) -> str:
 def write(name: str, text: str) -> None:
     """Write a file of the project."""
     (ROOT / name).write_text(text, encoding="utf-8")
-
-
-def project() -> dict[str, Any]:
-    """Return the table ``[project]`` of ``pyproject.toml``."""
-    found: dict[str, Any] = tomllib.loads(read("pyproject.toml"))["project"]
-    return found
 
 
 def replaced(pattern: str, replacement: str, text: str) -> str:

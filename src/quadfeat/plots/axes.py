@@ -8,9 +8,6 @@ import numpy as np
 
 from quadfeat._utils.validation import Float64Array
 
-# The half-width of a 95 % interval of the normal distribution, in standard deviations.
-Z_95 = 1.96
-
 # Below this ratio of its limits, a logarithmic axis has labels between the powers of ten.
 FEW_DECADES = 1e2
 
@@ -42,10 +39,13 @@ def wilson_interval(shares: Float64Array, counts: Float64Array) -> Float64Array:
     array([[0.404],
            [0.596]])
     """
-    shrink = 1.0 + Z_95**2 / counts
-    center = (shares + Z_95**2 / (2.0 * counts)) / shrink
-    half = Z_95 * np.sqrt(shares * (1.0 - shares) / counts + (Z_95 / (2.0 * counts)) ** 2) / shrink
-    return np.stack([center - half, center + half])
+    from scipy.stats import binomtest  # slow to import
+
+    tests = [
+        binomtest(round(share * count), int(count))
+        for share, count in zip(shares, counts, strict=True)
+    ]
+    return np.transpose([test.proportion_ci(method="wilson") for test in tests])
 
 
 def draw_with_interval(
