@@ -1,8 +1,9 @@
 """Measure the accuracy of models with no settings beside that of their rivals, on real tables.
 
 Each trial (table, contestant, seed, split) runs in a process of its own, which measures CPU seconds
-of all threads, peak memory and scores. Results go to a file of JSON lines: an interrupted run
-resumes where it stopped, and the report uses all results of the chosen tables in that file.
+of all threads, peak memory and scores. Results go to a file of JSON lines, which is kept in the
+repository with the date and the commit of each: an interrupted run resumes where it stopped, and
+the report uses all results of the chosen tables.
 
     QUADFEAT_DATA=folder python benchmarks/accuracy.py                    # scores of all
     python benchmarks/accuracy.py --contestants ours --seeds 10           # spread over seeds
@@ -27,7 +28,7 @@ from contest.report import report
 from contest.trials import Cache, Trial, run
 from tables import circumstances
 
-CACHE = Path(__file__).parent.parent / "build" / "accuracy.jsonl"
+CACHE = Path(__file__).parent.parent / "docs" / "measured" / "accuracy.jsonl"
 
 
 def chosen_contestants(names: Sequence[str]) -> list[str]:
@@ -63,9 +64,17 @@ def trials(
     return found
 
 
+def current_commit() -> str:
+    """Return the commit of this checkout, or an empty string outside a repository."""
+    command = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
+    return done.stdout.strip()
+
+
 def run_all(planned: Sequence[Trial], cache: Cache, rerun: bool = False) -> list[Trial]:
     """Run the trials that the cache does not have, and return those that failed."""
     failed = []
+    commit = current_commit()
     # Threads that wait actively would count as CPU seconds.
     environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
     for trial in planned:
@@ -83,7 +92,7 @@ def run_all(planned: Sequence[Trial], cache: Cache, rerun: bool = False) -> list
             print(f"failed with exit status {done.returncode}\n{done.stderr}", flush=True)
             continue
         result = json.loads(done.stdout.splitlines()[-1])
-        cache.add(trial, result)
+        cache.add(trial, result | {"commit": commit})
         score = result["r2"] if "r2" in result else result["accuracy"]
         print(
             f"{score:.4f} in {result['fit_seconds']:.1f} CPU s, {result['megabytes']:.0f} MB",
