@@ -1,7 +1,7 @@
 """Run the tutorial notebook and store its outputs, or check the stored ones with ``--check``.
 
 The notebook runs in a temporary folder. The check compares the text that cells print, except for
-cells with the tag ``varies``. Numbers may differ by 15 %, as other processors round differently and
+cells with the tag ``varies``. Numbers may differ by 15%, as other processors round differently and
 a search for a kernel can then choose another one.
 
     python scripts/tutorial.py [--check]

@@ -368,7 +368,7 @@ class TestSummary:
         same = summary.kernel_errors(self.rows(theirs, 0.0, theirs / 5))
         assert same["verdict"][0] == "agrees"
         other = summary.kernel_errors(self.rows(2 * theirs, 0.0, theirs / 5))
-        assert other["verdict"][0] == "differs by +100 %"
+        assert other["verdict"][0] == "differs by +100%"
         # The choice of rows may explain a difference, since the authors drew their rows only once.
         assert summary.kernel_errors(self.rows(2 * theirs, theirs, 0.0))["agrees"][0]
 
@@ -405,7 +405,7 @@ class TestSummary:
     def test_winners_and_ties(self):
         table = self.errors(auto=[1.0, 2.0], paper=[1.01, 1.0], rff=[3.0, 3.0])
         a, b = summary.winners(table).itertuples()
-        assert (a.best, a.tied) == ("auto", ("paper",))  # within 2 %
+        assert (a.best, a.tied) == ("auto", ("paper",))  # within 2%
         assert (b.best, b.tied) == ("paper", ())
         noisy = summary.winners(table.assign(se=0.5))
         assert noisy["tied"][1] == ("auto",)  # within two standard errors

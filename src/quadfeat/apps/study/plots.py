@@ -146,7 +146,7 @@ def _value(ax: Any, text: str, row: float, *, bold: bool) -> None:
 
 
 def kernel_error(table: pd.DataFrame, name: Theme, *, screen: Screen) -> Figure:
-    """Draw the kernel error against n, with 95 % bands: a panel for each dataset and kernel."""
+    """Draw the kernel error against n, with 95% bands: a panel for each dataset and kernel."""
     kernels = [kernel for kernel in KERNELS if kernel in set(table["kernel"])]
     ran = set(zip(table["dataset"], table["kernel"], strict=True))
     datasets = dict.fromkeys(table["dataset"])
