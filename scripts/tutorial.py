@@ -56,7 +56,7 @@ def agree(stored: str, new: str) -> bool:
 
 
 def differences(stored: Any, new: Any) -> list[str]:
-    """Return a message for each cell that now prints another text."""
+    """Return a message for each cell that now prints different text."""
     return [
         f"{before.source}\n\nis stored with the output\n\n{printed(before)}\n"
         f"but prints\n\n{printed(after)}"
