@@ -119,7 +119,7 @@ def compare(
     chosen_scoring = check_names([scoring] if scoring else [], METRICS, "scoring")
     separator = "\t" if separator == r"\t" else separator
     if separator is not None and len(separator) != 1:
-        raise CommandError(f"--separator {separator!r} is not valid. Give one character.")
+        raise CommandError(f"--separator {separator!r} is not valid. Use one character.")
     if decimal not in (None, ".", ","):
         raise CommandError(f"--decimal {decimal!r} is not valid. Use . or ,")
     shown = messages if as_json else console

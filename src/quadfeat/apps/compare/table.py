@@ -208,8 +208,8 @@ def _numbers(name: str, target: pd.Series) -> Array:
     except (TypeError, ValueError):
         example = next(value for value in target if not isinstance(value, (int, float)))
         raise CommandError(
-            f"target {name!r} has values that are no numbers, such as {str(example)!r}. Use --task "
-            "classification."
+            f"target {name!r} has values that are not numbers, such as {str(example)!r}. "
+            "Use --task classification."
         ) from None
     if not np.isfinite(y).all():
         raise CommandError(f"target {name!r} has infinite values. Replace them or drop these rows.")

@@ -72,7 +72,7 @@ def shortened(text: str) -> str:
 
 
 def _cleaned(element: ElementTree.Element) -> ElementTree.Element:
-    """Return an element in few bytes, without metadata, style sheets and white space."""
+    """Return a shorter element, without metadata, style sheets and white space."""
     clean = ElementTree.Element(NAMESPACE.sub("", element.tag))
     for key, value in element.attrib.items():
         clean.set(NAMESPACE.sub("", key), shortened(value))

@@ -100,7 +100,7 @@ def _scores(selected: pd.DataFrame) -> pd.DataFrame:
 
 
 def _markdown(table: pd.DataFrame, form: str = ".2f") -> str:
-    """Return a table in Markdown, with numbers to the right."""
+    """Return a table in Markdown, with numbers aligned right."""
 
     def text(value: Any) -> str:
         if isinstance(value, float):

@@ -25,7 +25,10 @@ REASONS = {
     "halton": (
         "quadfeat scrambles the Halton sequence, so that it varies between runs and is unbiased."
     ),
-    "gauss-hermite": "quadfeat draws points of a degree-8 Gauss-Hermite grid by their weights.",
+    "gauss-hermite": (
+        "quadfeat draws points of a degree-8 Gauss-Hermite grid with probabilities equal to their "
+        "weights."
+    ),
     "rom": "quadfeat pads d to a power of two and uses three blocks of random signs.",
     PAPER_RULE: (
         "The authors' butterflies take angles from neighboring coordinates of one vector and reuse "
