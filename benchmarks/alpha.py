@@ -1,6 +1,6 @@
 """Compare criteria for alpha with alpha=1 on tables, and print the worst and mean difference.
 
-For each table and criterion, fit ``QuadratureRidge`` to random 90 % of the rows, with standardized
+For each table and criterion, fit ``QuadratureRidge`` to random 90% of the rows, with standardized
 columns, and compare the R2 on the other rows with that of ``alpha=1``. The constants in
 ``quadfeat.solvers.curves`` come from this script. Tables are files ``NAME.npz`` with arrays ``X``
 and ``y`` in the folder ``QUADFEAT_DATA``, and three synthetic ones. With ``--fits``, print the

@@ -161,26 +161,26 @@ def _below_prediction(model: Any, X: Any, y: Any) -> float:
 
 
 def _below_upper_bound(model: Any, X: Any, y: Any) -> float:
-    """Return the share of targets below the upper bound of 80 % intervals."""
+    """Return the share of targets below the upper bound of 80% intervals."""
     return float(np.mean(y <= model.predict_interval(X, coverage=0.8)[1]))
 
 
 def quantile_table() -> Table:
-    """Measure the 90 % quantile by a linear program and by intervals of a Gaussian process."""
+    """Measure the 90% quantile by a linear program and by intervals of a Gaussian process."""
     features = QuadratureFeatures(n_components=128, random_state=0)
     models: dict[str, tuple[Any, Score]] = {
         "QuantileRegressor(quantile=0.9)": (
             make_pipeline(features, QuantileRegressor(quantile=0.9, alpha=1e-4)),
             _below_prediction,
         ),
-        "QuadratureRidge, 80 % interval": (
+        "QuadratureRidge, 80% interval": (
             QuadratureRidge("gaussian", n_components=128, random_state=0),
             _below_upper_bound,
         ),
     }
     columns = ["model", "rows", "fit, s", "targets below"]
     table = Table("recipes-quantile", columns, first_width=32)
-    table.start("5 columns, 128 features; the share of test targets below the 90 % quantile")
+    table.start("5 columns, 128 features; the share of test targets below the 90% quantile")
     for n_rows in QUANTILE_ROWS:
         for name, (model, score) in models.items():
             cost = measure(partial(_noisy_sine, n_rows), model, score)

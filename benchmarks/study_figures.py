@@ -19,7 +19,6 @@ Without options, the script draws the tables that exist. The second table has th
 from __future__ import annotations
 
 import argparse
-import re
 from itertools import product
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from matplotlib.figure import Figure
 
 from quadfeat.apps.reporting.colors import INK, Theme
 from quadfeat.apps.reporting.drawing import Picture, Screen, finish, theme
+from quadfeat.apps.reporting.inline import shortened
 from quadfeat.apps.study import plots, report, summary
 from quadfeat.apps.study.findings import Findings
 from quadfeat.apps.study.methods import KERNELS, METHODS, PAPER_RULE
@@ -52,9 +52,6 @@ COLUMNS = [
 ]
 PUBLISHED = DOCS / "measured" / "study-published.csv"
 SHOWN = ("relative-error", "accuracy")
-
-# Two decimals are enough for coordinates. Numbers below 1 may be scales and stay.
-LONG_NUMBER = re.compile(rb"(?<![\d.])([1-9]\d*\.\d\d)\d+")
 
 
 def write_errors(folder: Path) -> None:
@@ -119,9 +116,9 @@ def draw() -> None:
     screens: tuple[Screen, ...] = ("wide", "narrow")
     for picture in pictures():
         for page, screen in product(themes, screens):
-            content = LONG_NUMBER.sub(rb"\1", picture.render(page, "svg", screen))
+            content = shortened(picture.render(page, "svg", screen).decode())
             path = DOCS / "_static" / f"study-{picture.name}-{screen}-{page}.svg"
-            path.write_bytes(content)
+            path.write_text(content, encoding="utf-8")
             print(f"wrote {path}")
 
 

@@ -1,7 +1,7 @@
 """Test whether ``n_components="auto"`` meets its tolerance, and with how many columns.
 
 In each case, maps are fitted with several seeds. The true error of a map is its error on all rows.
-The reference is the smallest number of columns, to a few percent, with which 95 % of the draws of
+The reference is the smallest number of columns, to a few percent, with which 95% of the draws of
 ``rule="auto"`` meet the tolerance.
 
     QUADFEAT_DATA=folder python benchmarks/tolerance.py [--seeds 20]
@@ -34,7 +34,7 @@ def true_error(Z: Any, exact: Any) -> float:
 
 
 def reference(kernel: Kernel, X: Any, exact: Any, tol: float, start: int, n_draws: int) -> int:
-    """Return the smallest number of columns that meets the tolerance in 95 % of draws."""
+    """Return the smallest number of columns that meets the tolerance in 95% of draws."""
 
     def meets(columns: int) -> bool:
         met = 0

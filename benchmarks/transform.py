@@ -36,7 +36,7 @@ def numpy_fourier(X: Array, W: Array) -> Array:
 
 
 def numpy_step(X: Array, W: Array) -> Array:
-    """Return steps by NumPy."""
+    """Return the features of a step function, computed with NumPy."""
     return np.heaviside(X @ W.T, X.dtype.type(0.5))
 
 

@@ -62,7 +62,7 @@ def narrow() -> Table:
     """Compare rules on kernels from wide to narrow."""
     rng = np.random.default_rng(0)
     X, unseen = rng.standard_normal((1000, D_NORMAL)), rng.standard_normal((1000, D_NORMAL))
-    columns = ["gamma * d", *RULES, "auto / rff", "Nystroem", "columns for 10 %"]
+    columns = ["gamma * d", *RULES, "auto / rff", "Nystroem", "columns for 10%"]
     table = Table("when_not-narrow", columns)
     table.start(
         f"Error of a Gaussian kernel: 1000 normal rows, d = {D_NORMAL}, {WHOLE_BLOCKS} columns,\n"
@@ -104,7 +104,7 @@ def _error(
 
 
 def _enough_columns(kernel: Gaussian, X: Array) -> str:
-    """Return the number of columns that gives an error below 10 %."""
+    """Return the number of columns that gives an error below 10%."""
     features = QuadratureFeatures(kernel, n_components="auto", tol=0.1, random_state=0)
     try:
         return str(features.fit(X).n_components_)

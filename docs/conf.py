@@ -52,7 +52,6 @@ HOOKS = {
     "checked_targets",
     "declare",
     "describe",
-    "fingerprint",
     "fit_to",
     "migrate",
     "n_outputs",

@@ -80,14 +80,14 @@ for (name, make), marker in zip(contestants.items(), "os^", strict=True):
     measured = np.array([measure(make(n)) for n in sizes[name]])
     wrong = measured[:, 2]
     for n, row in zip(sizes[name], measured, strict=True):
-        print(f"{name:30s} {n:5d}: {row[0]:.2f} s, {row[1]:.3f} s, error {row[2]:.2f} %")
+        print(f"{name:30s} {n:5d}: {row[0]:.2f} s, {row[1]:.3f} s, error {row[2]:.2f}%")
     for ax, seconds in zip(axes, measured.T, strict=False):
         ax.plot(seconds, wrong, marker=marker, label=name)
         for n, x, y in zip(sizes[name], seconds, wrong, strict=True):
             ax.annotate(f"{n}", (x, y), (5, 4), textcoords="offset points", fontsize=8)
 svm = SVC(gamma=gamma, C=10.0)
 exact = measure(svm)
-print(f"{'exact SVC':30s}        {exact[0]:.2f} s, {exact[1]:.3f} s, error {exact[2]:.2f} %")
+print(f"{'exact SVC':30s}        {exact[0]:.2f} s, {exact[1]:.3f} s, error {exact[2]:.2f}%")
 print(f"SVC has {len(svm.support_)} support vectors.")
 for ax, seconds, what in zip(axes, exact, ("train", "predict the test rows"), strict=False):
     ax.plot(seconds, exact[2], "*", markersize=13, color="C6", label="exact SVC")

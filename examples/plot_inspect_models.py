@@ -10,7 +10,7 @@ Each function draws on the given axes ``ax`` and returns them.
 # %%
 # Does the map have enough columns? ``plots.kernel_error`` shows the approximation error of the
 # kernel for several numbers of columns. The data are scikit-learn's digits, and the error bars are
-# 95 % confidence intervals.
+# 95% confidence intervals.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits, make_friedman1, make_moons

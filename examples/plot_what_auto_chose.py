@@ -121,5 +121,5 @@ plt.show()
 # single radius and are as good as any other rule. On narrow kernels all rules are nearly equal.
 #
 # Empty cells are rules that were not compared: plain low-discrepancy points are left out where they
-# are neither accurate nor fast. If a dense rule is best by less than 5 %, ``auto`` prefers a
+# are neither accurate nor fast. If a dense rule is best by less than 5%, ``auto`` prefers a
 # structured rule, because it is faster.

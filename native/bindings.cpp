@@ -310,7 +310,7 @@ private:
         if (!fits) throw nb::value_error((names + " do not have the shape of the map").c_str());
     }
 
-    // Outputs may be a view that repeats few numbers, but the work arrays for them need memory.
+    // Outputs may be a view that repeats a few numbers, but the work arrays for them need memory.
     void check_outputs(std::size_t n_outputs) const {
         constexpr std::size_t most_entries = std::size_t(1) << 48;
         if (n_outputs > most_entries / (plan_.n_columns() + 1024))  // padding adds less than 1024

@@ -1,7 +1,7 @@
 """Run the tutorial notebook and store its outputs, or check the stored ones with ``--check``.
 
 The notebook runs in a temporary folder. The check compares the text that cells print, except for
-cells with the tag ``varies``. Numbers may differ by 15 %, as other processors round differently and
+cells with the tag ``varies``. Numbers may differ by 15%, as other processors round differently and
 a search for a kernel can then choose another one.
 
     python scripts/tutorial.py [--check]
@@ -56,7 +56,7 @@ def agree(stored: str, new: str) -> bool:
 
 
 def differences(stored: Any, new: Any) -> list[str]:
-    """Return a message for each cell that now prints another text."""
+    """Return a message for each cell that now prints different text."""
     return [
         f"{before.source}\n\nis stored with the output\n\n{printed(before)}\n"
         f"but prints\n\n{printed(after)}"

@@ -28,7 +28,7 @@ ROWS_PER_TABLE = 400
 # How often a trial damages each file.
 DAMAGES = 12
 
-# Absolute tolerance, since sums of the same rows may use other blocks.
+# Absolute tolerance, since sums of the same rows may use different blocks.
 CLOSE = 1e-6
 
 

@@ -34,7 +34,7 @@ CLOSE = 1e-7
 # Tolerance of probabilities, whose temperature comes from a numerical search.
 CLOSE_PROBABILITIES = 1e-4
 
-# Errors that a call may raise if another thread has changed the model. Others are findings.
+# Errors that a call may raise if another thread has changed the model. Any other error is a bug.
 REJECTIONS = (ValueError, RuntimeError)
 
 Use = Callable[[Any], Array]

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from scripts.accessibility import CHROMIUMS, Structure, contrast_problems, keyboard_problems
 
-CHROMIUMS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+from quadfeat.apps.reporting.colors import FAINT
+
+GRID = [str(tuple(bytes.fromhex(color[1:]))) for color in FAINT.values()]
 
 
 def pages(report):
@@ -30,6 +33,21 @@ def pages(report):
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert complaints == []
         browser.close()
+
+
+def assert_accessible(report):
+    """Check structure, contrast on screens and paper, and use by keyboard."""
+    assert Structure(report.read_text(encoding="utf-8")).problems == []
+    for page in pages(report):
+        assert keyboard_problems(page) == []
+        summaries = page.locator("summary")
+        for k in range(summaries.count()):
+            # Enter opens a closed section, whose content Tab skips.
+            summaries.nth(k).press("Enter")
+            assert summaries.nth(k).evaluate("it => it.parentElement.open")
+        for media in ("screen", "print"):
+            page.emulate_media(media=media)
+            assert contrast_problems(page, [f"rgb{color}" for color in GRID]) == []
 
 
 def assert_needs_no_network(report):

@@ -65,7 +65,7 @@ def test_largest_error_bounds_the_stated_quantile():
     for seed in range(200):
         found = features.kernel_error(X, norm="max", n_pairs=2000, random_state=seed)
         held += np.mean(off_diagonal <= found.value) >= found.quantile
-    assert held >= 180  # 95 % of 200, minus three standard deviations
+    assert held >= 180  # 95% of 200, minus three standard deviations
 
 
 def test_pairs_give_the_kernel_row_by_row():

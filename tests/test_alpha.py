@@ -201,7 +201,7 @@ class TestSampledRows:
         model = ridge("loo", alphas=ALPHAS).fit(X, y)
         monkeypatch.setattr(normal, "MOST_LEFT_OUT", 10**6)
         whole = ridge("loo", alphas=ALPHAS).fit(X, y)
-        # With about 1000 of 4000 rows, four standard errors of the mean are 18 %.
+        # With about 1000 of 4000 rows, four standard errors of the mean are 18%.
         assert_allclose(model.path_.loo, whole.path_.loo, rtol=0.18)
         assert not np.array_equal(model.path_.loo, whole.path_.loo)
 

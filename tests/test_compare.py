@@ -18,7 +18,7 @@ pytest.importorskip("typer", reason="needs quadfeat[study]")
 
 from sklearn.datasets import make_circles
 
-from browser import assert_needs_no_network, pages
+from browser import assert_accessible, assert_needs_no_network, pages
 from quadfeat.apps.compare import columns, contest, verdict
 from quadfeat.apps.compare.contest import Problem
 from quadfeat.apps.compare.contestants import (
@@ -532,13 +532,17 @@ class TestReport:
     def test_it_needs_no_network(self, kernel_wins):
         assert_needs_no_network(kernel_wins[0] / "out" / "report.html")
 
+    def test_everyone_can_use_it(self, kernel_wins):
+        assert_accessible(kernel_wins[0] / "out" / "report.html")
+
     def test_in_a_browser(self, kernel_wins):
         out = kernel_wins[0] / "out"
         for page in pages(out / "report.html"):
-            assert page.locator("img.plot").count() == 2
-            for image in page.locator("img.plot").all():
-                assert image.evaluate("image => image.naturalWidth") > 250
-                assert len(image.get_attribute("alt")) > 50
+            figures = page.locator("svg.plot:visible")
+            assert figures.count() == 2
+            for figure in figures.all():
+                assert figure.bounding_box()["width"] > 250
+                assert len(figure.get_attribute("aria-label")) > 50
             button = page.locator("button.copy").first
             button.click()
             page.wait_for_function(

@@ -390,7 +390,7 @@ class TestCommand:
 
     @pytest.mark.parametrize(
         ("scoring", "message"),
-        [("rmse", "Give accuracy, balanced-accuracy, auc or log-loss"), ("roc", "auc")],
+        [("rmse", "Choose accuracy, balanced-accuracy, auc or log-loss"), ("roc", "auc")],
     )
     def test_a_score_of_another_task(self, tmp_path, scoring, message):
         path = save(people(), tmp_path / "people.csv")

@@ -10,13 +10,19 @@ import pytest
 import quadfeat
 from quadfeat import bounds, kernels, rotations, rules
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("recipes/*.md")])
 TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 
 # A block of Python, and the block of its output if one follows.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)
 BETWEEN = "\x1e"
+
+# The percent sign follows its number without a space. The number may be a field of a template.
+SPACED_PERCENT = re.compile(r"(?<=[\d}`])[ \u00a0\u2009\u202f]%(?![\w(=}%{])")
+WRITTEN = ("src", "docs", "examples", "benchmarks", "scripts", "native", "conda")
+KINDS = {".py", ".md", ".html", ".csv", ".ipynb", ".yaml", ".hpp", ".cpp", ".svg"}
 
 
 @pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if BLOCK.search(text)])
@@ -48,3 +54,33 @@ def test_the_reference_has_every_public_name():
         for name in names:
             listed = re.search(rf"^   {name}$|automodule:: quadfeat\.{name}$", reference, re.M)
             assert listed, f"{module.__name__}.{name} is not in docs/api"
+
+
+def written_files():
+    """Yield the files whose words users read, and the scripts that write them."""
+    made = {DOCS / "gallery", DOCS / "api" / "generated", DOCS / "api" / "examples"}
+    yield ROOT / "README.md"
+    for folder in WRITTEN:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in KINDS and not made & set(path.parents):
+                yield path
+
+
+def test_percent_signs_follow_their_numbers():
+    spaced = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in written_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if SPACED_PERCENT.search(line)
+    ]
+    assert spaced == []
+
+
+@pytest.mark.parametrize("line", ["95 % of", "{share:.0f} %", "`tol` %.", "{{ tie }} % or"])
+def test_a_space_before_a_percent_sign_is_found(line):
+    assert SPACED_PERCENT.search(line)
+
+
+@pytest.mark.parametrize("line", ["95% of", "k % 2", "{% else %}", "number, %", "'%s' % (a,)"])
+def test_other_percent_signs_are_accepted(line):
+    assert not SPACED_PERCENT.search(line)

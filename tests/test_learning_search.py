@@ -27,7 +27,7 @@ def classifier(**options):
 
 
 def smooth(n_rows=400, seed=0):
-    """Return rows of five columns, two of which matter, and targets with a noise of .1."""
+    """Return rows of five columns, two of which matter, and targets with noise."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2.0, 2.0, (n_rows, 5))
     return X, np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(n_rows)

@@ -375,7 +375,8 @@ def test_a_column_that_varies_in_other_rows_only_is_measured_by_its_range(kernel
         assert learned(ends)[0, 1] > 0.4
         alone = learn(kernel, X[:, :2], Y, each=True).kernel.input_factor(2)
         np.testing.assert_allclose(factors[:2], alone, rtol=1e-9)
-        # Relative to the range, the factor is the geometric mean of the others, up to the default.
+        # In units of the column's range, the factor is the smaller of the default and the
+        # geometric mean of the other factors.
         typical = np.sqrt(np.prod(alone * X[:, :2].std(axis=0)))
         expected = min(typical, kernel.usual_factor(3))
         assert factors[2] * unit == pytest.approx(expected, rel=lengthscales.LOG_STEP)

@@ -85,7 +85,7 @@ def test_coverage_is_measured():
         if row["contestant"] == "quadfeat, 1,024"
     ]
     low, high = (round(100 * end(covered)) for end in (min, max))
-    assert f"90 % intervals that cover {low} to {high} %" in README
+    assert f"90% intervals that cover {low} to {high}%" in README
 
 
 def test_badges_agree_with_the_project():

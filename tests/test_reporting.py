@@ -5,6 +5,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ pytest.importorskip("typer", reason="needs quadfeat[study]")
 from matplotlib.figure import Figure
 
 from browser import pages
-from quadfeat.apps.reporting import colors, page, terminal
+from quadfeat.apps.reporting import colors, drawing, page, terminal
 from quadfeat.apps.reporting.drawing import Picture
 from quadfeat.apps.reporting.errors import CommandError, check_names
 from quadfeat.apps.study import report
@@ -54,6 +55,12 @@ class Seen(HTMLParser):
 
 def draw(table, theme):
     return Figure(figsize=(4, 3))
+
+
+def draw_line(table, theme):
+    figure = Figure(figsize=(4, 3))
+    figure.subplots().plot([1, 2, 3])
+    return figure
 
 
 def hostile_page():
@@ -133,8 +140,8 @@ class TestPage:
         text = hostile_page()
         seen = Seen(text)
         assert seen.tags.count("script") == 1  # our own
-        assert seen.tags.count("img") == 1  # the figure
-        assert "svg" not in seen.tags
+        assert "img" not in seen.tags
+        assert seen.tags.count("svg") == 1  # the figure
         assert not {"onerror", "onload"} & seen.attributes
         for hostile in HOSTILE:
             assert hostile in "\n".join(seen.words)
@@ -157,8 +164,9 @@ class TestPage:
         assert done.returncode == 0, done.stderr
         seen = Seen((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
         assert seen.tags.count("script") == 1
-        assert seen.tags.count("img") == 2  # the figures
-        assert not {"svg", "onerror", "onload"} & {*seen.tags, *seen.attributes}
+        assert "img" not in seen.tags
+        assert seen.tags.count("svg") == 4  # two figures, each in two layouts
+        assert not {"onerror", "onload"} & seen.attributes
         for name in table.columns:
             assert name in "\n".join(seen.words)
         for opened in pages(tmp_path / "out" / "report.html"):
@@ -198,5 +206,48 @@ class TestPage:
             figure.subplots().plot([1, 2, 3])
             return figure
 
-        one, two = (Picture("a", "", "", plot, frame).data_uri("light") for _ in range(2))
+        one, two = (Picture("a", "", "", plot, frame).inline() for _ in range(2))
         assert one == two
+
+    def test_an_inline_figure_has_the_colors_of_both_pages(self):
+        frame = pd.DataFrame({"a": [1.0]})
+
+        def plot(table, theme):
+            with drawing.theme(theme):
+                figure = Figure()
+                ax = figure.subplots()
+                ax.plot([1, 2, 3], color="#123456" if theme == "light" else "#abcdef")
+                ax.set_title("<script>")
+            return figure
+
+        text = Picture("a", "", "<what> it shows", plot, frame).inline()
+        root = ElementTree.fromstring(text)
+        assert root.get("aria-label") == "<what> it shows"
+        light, dark = root.find("style").text.split("@media screen and (prefers-color-scheme:dark)")
+        assert "#123456" in light
+        assert "#abcdef" not in light
+        assert "#abcdef" in dark
+        assert set(re.findall(r"--c\d+(?=:)", light)) == set(re.findall(r"--c\d+(?=:)", dark))
+        assert set(re.findall(r"var\((--c\d+)\)", text)) <= set(re.findall(r"--c\d+(?=:)", light))
+        ids = [it.get("id") for it in root.iter() if it.get("id")]
+        assert len(ids) == len(set(ids))
+        assert {link.get("href")[1:] for link in root.iter("use")} <= set(ids)
+        assert "script" not in text
+
+    def test_an_inline_figure_looks_like_its_file(self):
+        """The drawing keeps its shapes: as many paths and uses as in the file."""
+        frame = pd.DataFrame({"a": [1.0]})
+        picture = Picture("a", "", "alt", draw_line, frame)
+        file = picture.render("light", "svg").decode()
+        text = picture.inline()
+        for element in ("<path", "<use", "<clipPath"):
+            assert text.count(element) == file.count(element) > 0
+
+    def test_drawings_of_different_shapes_are_rejected(self):
+        def plot(table, theme):
+            figure = Figure()
+            figure.subplots().plot([1, 2], linewidth=1 if theme == "light" else 2)
+            return figure
+
+        with pytest.raises(ValueError, match="different shapes"):
+            Picture("a", "", "alt", plot, pd.DataFrame({"a": [1.0]})).inline()

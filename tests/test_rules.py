@@ -322,7 +322,7 @@ def test_radii_without_effect_are_rejected(tilt, radii):
         SphericalRadial(tilt=tilt, radii=radii).draw(4, 9, ArcCosine(0), np.random.default_rng(0))
 
 
-REFUSALS = [
+UNSUPPORTED_KERNELS = [
     (SphericalRadial(), Laplacian(1.0), "not isotropic: use MonteCarlo"),
     (Fastfood(), Laplacian(1.0), "not isotropic: use MonteCarlo"),
     (GaussHermite(), Laplacian(1.0), "not isotropic: use MonteCarlo"),
@@ -341,7 +341,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "kernel", "message"), REFUSALS)
+@pytest.mark.parametrize(("rule", "kernel", "message"), UNSUPPORTED_KERNELS)
 def test_an_unsupported_kernel_raises_and_names_a_rule_that_supports_it(rule, kernel, message):
     with pytest.raises(ValueError, match=message) as caught:
         rule.draw(4, 50, kernel, np.random.default_rng(0))

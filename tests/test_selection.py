@@ -69,7 +69,7 @@ def test_no_fixed_rule_is_much_better(name, kernel, n_components):
     rows = DATA[name]
     ours = relative_error("auto", kernel, rows, n_components)
     theirs = {name: relative_error(name, kernel, rows, n_components) for name in BASELINES}
-    assert ours < 1.2 * min(theirs.values())  # few draws each, with a noise of some percent
+    assert ours < 1.2 * min(theirs.values())  # few draws each, so noise of a few percent
 
 
 def numbers_after(text, words):

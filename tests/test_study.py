@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
-from browser import assert_needs_no_network, pages
+from browser import assert_accessible, assert_needs_no_network, pages
 from quadfeat.apps.reporting.colors import PAGE, contrast
 from quadfeat.apps.study import data, digest, experiments, plan, plots, report, runner, summary
 from quadfeat.apps.study.errors import StudyError
@@ -368,7 +368,7 @@ class TestSummary:
         same = summary.kernel_errors(self.rows(theirs, 0.0, theirs / 5))
         assert same["verdict"][0] == "agrees"
         other = summary.kernel_errors(self.rows(2 * theirs, 0.0, theirs / 5))
-        assert other["verdict"][0] == "differs by +100 %"
+        assert other["verdict"][0] == "differs by +100%"
         # The choice of rows may explain a difference, since the authors drew their rows only once.
         assert summary.kernel_errors(self.rows(2 * theirs, theirs, 0.0))["agrees"][0]
 
@@ -405,7 +405,7 @@ class TestSummary:
     def test_winners_and_ties(self):
         table = self.errors(auto=[1.0, 2.0], paper=[1.01, 1.0], rff=[3.0, 3.0])
         a, b = summary.winners(table).itertuples()
-        assert (a.best, a.tied) == ("auto", ("paper",))  # within 2 %
+        assert (a.best, a.tied) == ("auto", ("paper",))  # within 2%
         assert (b.best, b.tied) == ("paper", ())
         noisy = summary.winners(table.assign(se=0.5))
         assert noisy["tied"][1] == ("auto",)  # within two standard errors
@@ -706,6 +706,9 @@ class TestReport:
     def test_it_needs_no_network(self, finished):
         assert_needs_no_network(finished / "report.html")
 
+    def test_everyone_can_use_it(self, finished):
+        assert_accessible(finished / "report.html")
+
     def test_in_a_browser(self, finished):
         for page in pages(finished / "report.html"):
             self.check_figures(page)
@@ -715,16 +718,16 @@ class TestReport:
             self.check_explanations(page)
 
     def check_figures(self, page):
-        plots = page.locator("img.plot")
+        plots = page.locator("svg.plot:visible")
         assert plots.count() == len(PICTURES)
         for k in range(len(PICTURES)):
-            assert plots.nth(k).is_visible()
-            assert plots.nth(k).evaluate("image => image.naturalWidth") > 300
-            assert len(plots.nth(k).get_attribute("alt")) > 50
+            assert plots.nth(k).bounding_box()["width"] > 300
+            assert plots.nth(k).bounding_box()["height"] > 100
+            assert len(plots.nth(k).get_attribute("aria-label")) > 50
         # No figure is wider than the screen, not even inside an element that scrolls.
         assert page.evaluate(
-            "Array.from(document.querySelectorAll('img.plot'))"
-            ".every(image => image.getBoundingClientRect().right <= innerWidth)"
+            "Array.from(document.querySelectorAll('svg.plot'))"
+            ".every(plot => plot.getBoundingClientRect().right <= innerWidth)"
         )
 
     def check_headings(self, page):

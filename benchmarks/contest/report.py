@@ -47,7 +47,7 @@ def report(results: Results, tables: Sequence[str]) -> list[Table]:
         (
             _intervals(results, regression),
             "Predictive distributions: negative log likelihood of a row, coverage and mean width\n"
-            "of 90 % intervals; unit: standard deviation of the training targets; split 0, and\n"
+            "of 90% intervals; unit: standard deviation of the training targets; split 0, and\n"
             "the mean over splits",
         ),
         (_seeds(results, tables), "Scores over seeds"),

@@ -68,7 +68,7 @@ class SeparationKernel(Stationary):
         method.
         """
         raise NotImplementedError(
-            f"The scale of {check.one_line(self)} cannot be learned: define "
+            f"the scale of {check.one_line(self)} cannot be learned: define "
             f"slope_at(separations), the derivative of value_at, in {type(self).__name__}."
         )
 
@@ -78,7 +78,7 @@ class SeparationKernel(Stationary):
         Only learned scales need this method.
         """
         raise NotImplementedError(
-            f"The scale of {check.one_line(self)} cannot be learned: define "
+            f"the scale of {check.one_line(self)} cannot be learned: define "
             f"factor_to_scale(factor), the inverse of scale_to_factor, in {type(self).__name__}."
         )
 

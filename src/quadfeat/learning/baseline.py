@@ -23,7 +23,7 @@ ONE_ALONE_FOR_CLASSES = 1.2
 # A gain of at least this fraction of the loss, on at least this many rows, needs only ONE_ALONE
 # standard errors. Targets with heavy tails have large standard errors: on radarImage in
 # benchmarks/unseen.py, an R2 of .45 has a standard error of .25. On 18 tables of pure noise, the
-# largest gain was 18 % on 50 rows, and 3 % on 150 or more rows.
+# largest gain was 18% on 50 rows, and 3% on 150 or more rows.
 LARGE_GAIN = 0.25
 ROWS_FOR_LARGE = 100
 

@@ -8,7 +8,7 @@ compared with the average contribution of a column:
 
 where :math:`d` is the number of columns that vary. A column dominates if it makes up more than half
 of the squared distances, and more than half of the other columns are negligible. Among normally
-distributed columns, this happens if one column, or a few together, make up at least 99.5 %.
+distributed columns, this happens if one column, or a few together, make up at least 99.5%.
 
 No column is negligible if all variances are 1, since :math:`r_j^2 \ge 4 v_j`. The same holds if all
 ranges are 1, since all variances are then at most 1/4. So rare one-hot columns and dark pixels do

@@ -52,7 +52,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         ``2 n (d + 1) + 1`` columns for an integer ``n``.
     tol : float, default=None
         For ``n_components="auto"``: the largest error relative to the kernel matrix, in the
-        Frobenius norm. The map meets it on the data with 95 % confidence.
+        Frobenius norm. The map meets it on the data with 95% confidence.
     rule : Rule or str, default="auto"
         The rule that draws the nodes. ``"auto"`` selects the rule with the smallest error on a
         sample of the data. Otherwise an object from :mod:`quadfeat.rules`, or a name from the

@@ -8,7 +8,7 @@ from quadfeat._utils import validation as check
 from quadfeat.kernels import Kernel
 from quadfeat.maps.survey import View
 
-# A larger share would be printed as 100.0 %.
+# A larger share would be printed as 100.0%.
 LARGEST_SHARE = 0.9995
 
 

@@ -128,11 +128,11 @@ class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
 
     Notes
     -----
-    The smallest safe alpha is the one closest to 1 whose leave-one-out error is within 2 % and two
+    The smallest safe alpha is the one closest to 1 whose leave-one-out error is within 2% and two
     standard errors of the smallest error. An alpha below 1 must be clearly better than 1. These
     errors are computed on all rows of a table in memory (a sample above 65,536 rows), otherwise on
     the rows that the model keeps. ``fit`` warns if the criterion alone would select an alpha with
-    errors more than 10 % above the smallest. Selecting alpha takes an eigendecomposition instead of
+    errors more than 10% above the smallest. Selecting alpha takes an eigendecomposition instead of
     a Cholesky factorization, which is many times slower for thousands of features. ``"evidence"``
     on streams takes a few Cholesky factorizations.
 

@@ -31,7 +31,7 @@ def axes_for(ax: Any, function: str) -> Any:
 
 
 def wilson_interval(shares: Float64Array, counts: Float64Array) -> Float64Array:
-    """Return the 95 % Wilson intervals of observed shares, shape (2, n).
+    """Return the 95% Wilson intervals of observed shares, shape (2, n).
 
     Examples
     --------

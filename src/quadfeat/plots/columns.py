@@ -26,7 +26,7 @@ def kernel_error(
     """Plot the approximation error of the kernel against the number of columns.
 
     For each number of columns, fit a copy of the map to ``X`` and show its
-    ``approximation_error_`` with a 95 % confidence interval. Call the function again with the same
+    ``approximation_error_`` with a 95% confidence interval. Call the function again with the same
     ``ax`` to compare rules or kernels.
 
     Parameters

@@ -38,7 +38,7 @@ def calibration(
     Returns
     -------
     matplotlib Axes
-        Error bars are 95 % confidence intervals.
+        Error bars are 95% confidence intervals.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def coverage(
     Returns
     -------
     matplotlib Axes
-        Error bars are 95 % confidence intervals. Each output has a line.
+        Error bars are 95% confidence intervals. Each output has a line.
 
     Examples
     --------

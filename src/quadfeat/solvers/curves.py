@@ -8,10 +8,10 @@ therefore choose only among the alphas that the leave-one-out errors allow:
 - The lower limit is the alpha nearest to 1 whose error exceeds the smallest error by at most one
   standard error of their paired difference. Among tied alphas, the one nearest to 1 is the safest.
   Smaller alphas extrapolate more. Larger ones misclassify rows before squared errors increase.
-- The upper limit is the largest alpha whose error is within 2 % of the smallest error. The lower
+- The upper limit is the largest alpha whose error is within 2% of the smallest error. The lower
   limit must satisfy this too, since standard errors are large on tables with few rows.
 - An alpha below 1 must be better than 1 by more than two standard errors, and the error must not
-  rise by more than 2 % between 1 and that alpha. This rejects chance minima on few rows, next to
+  rise by more than 2% between 1 and that alpha. This rejects chance minima on few rows, next to
   alphas with huge errors.
 
 The constants were measured by ``benchmarks/alpha.py``.

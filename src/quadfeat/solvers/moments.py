@@ -293,7 +293,7 @@ class RightHandSide:
         """
         right, sums, weight = borders[:, :-1], borders[:, -1], float(corner[-1, -1])
         if weight == 0:
-            raise ValueError("all rows have weight 0. Give at least one row a positive weight.")
+            raise ValueError("all rows have weight 0. Pass at least one row a positive weight.")
         squares, target_sums = np.diagonal(corner)[:-1], corner[:-1, -1]
         if not intercept:
             return cls(right, squares, weight, np.zeros(len(sums)), np.zeros(len(squares)), False)

@@ -82,7 +82,7 @@ class Spectral:
     def left_out_of_projected(
         self, alphas: Float64Array, projected: Array, Y: Float64Array, weights: Any, amounts: Any
     ) -> LeftOutCurve:
-        """Return the same for centered features in the basis of the eigenvectors."""
+        """Return leave-one-out errors, given centered features in the basis of the eigenvectors."""
         system = self.system
         shrunk = 1.0 / (self.values[:, None] + alphas)
         leverage = (projected**2) @ shrunk

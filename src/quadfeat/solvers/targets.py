@@ -100,7 +100,7 @@ class Targets(ABC):
         return summary
 
     def extended(self, summary: Summary, moments: Moments, block: Block) -> Summary:
-        """Return a summary after a block was added to its moments, which are given."""
+        """Return a summary that includes a block. ``moments`` already include it."""
         extended = Summary(moments, summary.classes, summary.rows)
         return extended if summary.lacks_rows else self.with_kept(extended, block)
 

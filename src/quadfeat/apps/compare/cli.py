@@ -119,9 +119,9 @@ def compare(
     chosen_scoring = check_names([scoring] if scoring else [], METRICS, "scoring")
     separator = "\t" if separator == r"\t" else separator
     if separator is not None and len(separator) != 1:
-        raise CommandError(f"--separator {separator!r} is not valid. Give one character.")
+        raise CommandError(f"--separator {separator!r} is not valid. Use one character.")
     if decimal not in (None, ".", ","):
-        raise CommandError(f"--decimal {decimal!r} is not valid. Give . or ,")
+        raise CommandError(f"--decimal {decimal!r} is not valid. Use . or ,")
     shown = messages if as_json else console
     created: list[Path] = []
     run: _Run | None = None
@@ -178,7 +178,7 @@ def compare(
 
 def _check_at_least(option: str, value: int, least: int) -> None:
     if value < least:
-        raise CommandError(f"{option} {value} is not valid. Give at least {least}.")
+        raise CommandError(f"{option} {value} is not valid. Pass at least {least}.")
 
 
 def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:
@@ -187,7 +187,7 @@ def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:
         return metrics[0].option
     if METRICS[chosen[0]] not in metrics:
         raise CommandError(
-            f"--scoring {chosen[0]} is not for {table.task}. Give {options(metrics)}."
+            f"--scoring {chosen[0]} is not for {table.task}. Choose {options(metrics)}."
         )
     return METRICS[chosen[0]].option
 

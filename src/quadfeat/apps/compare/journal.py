@@ -44,7 +44,7 @@ class Journal:
             self._file = self._path.open("w", encoding="utf-8")
         except OSError as error:
             raise CommandError(
-                f"cannot write {self._path}: {error.strerror or error}. Give another --out."
+                f"cannot write {self._path}: {error.strerror or error}. Choose another --out."
             ) from error
         self._write({"fingerprint": self._fingerprint})
         for row in self._rows.values():

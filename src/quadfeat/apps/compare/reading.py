@@ -58,7 +58,7 @@ def read(
         return Source(table.frame, name, table.code, table.remarks)
     if kind not in (".parquet", ".pq", ".npz"):
         raise CommandError(
-            f"{path} has {f'the suffix {kind!r}' if kind else 'no suffix'}. Give a table as .csv, "
+            f"{path} has {f'the suffix {kind!r}' if kind else 'no suffix'}. Pass a table as .csv, "
             ".tsv or .txt (may be compressed, as .csv.gz), .parquet or .npz."
         )
     for option, value in (("--separator", separator), ("--decimal", decimal)):
@@ -73,7 +73,7 @@ def _check_path(given: object) -> Path:
     """Return the path of an existing file."""
     if not isinstance(given, (str, os.PathLike)):
         raise TypeError(
-            f"path is an object of type {type(given).__name__}. Give the path of a CSV, Parquet or "
+            f"path is an object of type {type(given).__name__}. Pass the path of a CSV, Parquet or "
             f"NPZ file.{_way_to_a_file(given)}"
         )
     path = Path(given)
@@ -84,9 +84,9 @@ def _check_path(given: object) -> Path:
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror or error}.") from error
     if not exists:
-        raise CommandError(f"{path} does not exist. Give a CSV, Parquet or NPZ file.")
+        raise CommandError(f"{path} does not exist. Pass a CSV, Parquet or NPZ file.")
     if folder:
-        raise CommandError(f"{path} is a folder. Give a CSV, Parquet or NPZ file in it.")
+        raise CommandError(f"{path} is a folder. Pass a CSV, Parquet or NPZ file in it.")
     return path
 
 
@@ -172,7 +172,7 @@ def _check_target(path: Path, frame: pd.DataFrame, target: str | None) -> str:
         raise CommandError(f"{path} has no columns.")
     listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     if target is None:
-        raise CommandError(f"--target is missing. Give the column to predict, one of {listed}.")
+        raise CommandError(f"--target is missing. Name the column to predict, one of {listed}.")
     if target not in names:
         lower = {name.lower(): name for name in names}
         hint = did_you_mean(target, lower)

@@ -108,7 +108,7 @@ def load(
     has_target = frame[name].notna()
     if not has_target.any():
         raise CommandError(
-            f"target {name!r} is missing in all {len(frame)} rows. Give another one."
+            f"target {name!r} is missing in all {len(frame)} rows. Choose another one."
         )
     without = int((~has_target).sum())
     if without:
@@ -185,12 +185,12 @@ def _classes(name: str, target: pd.Series, text: bool, folds: int, remarks: list
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise CommandError(
-            f"target {name!r} has only one class, {classes[0]!r}. Give another --target."
+            f"target {name!r} has only one class, {classes[0]!r}. Choose another --target."
         )
     if len(classes) > len(y) / 2 or counts.max() < folds:
         raise CommandError(
             f"target {name!r} has {len(classes)} classes in {len(y)} rows, too few rows per class. "
-            "Give another --target, or use --task regression if it is a number."
+            "Choose another --target, or use --task regression if it is a number."
         )
     rare = int((counts < folds).sum())
     if rare:
@@ -208,11 +208,11 @@ def _numbers(name: str, target: pd.Series) -> Array:
     except (TypeError, ValueError):
         example = next(value for value in target if not isinstance(value, (int, float)))
         raise CommandError(
-            f"target {name!r} has values that are no numbers, such as {str(example)!r}. Use --task "
-            "classification."
+            f"target {name!r} has values that are not numbers, such as {str(example)!r}. "
+            "Use --task classification."
         ) from None
     if not np.isfinite(y).all():
         raise CommandError(f"target {name!r} has infinite values. Replace them or drop these rows.")
     if (y == y[0]).all():
-        raise CommandError(f"target {name!r} is constant, {y[0]:g}. Give another --target.")
+        raise CommandError(f"target {name!r} is constant, {y[0]:g}. Choose another --target.")
     return y

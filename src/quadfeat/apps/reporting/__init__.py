@@ -3,6 +3,7 @@
 ========== =========================================================
 colors     colors for light and dark pages, and their contrast
 drawing    figures: style, axes, legends, file formats
+inline     figures as elements of a page
 page       HTML pages from ``templates``, with all values escaped
 terminal   tables and progress bars
 files      write files completely, or rescue their content

@@ -23,7 +23,8 @@ class Color(NamedTuple):
 
 PAGE = Color("#ffffff", "#16181b")  # the background, as in templates/page.css
 INK = {"light": "#1a1a1a", "dark": "#e8e8e8"}
-FAINT = {"light": "#d9d9d9", "dark": "#444444"}
+FAINT = {"light": "#d9d9d9", "dark": "#444444"}  # grids
+QUIET = Color("#8a8a8a", "#7a7a7a")  # lines behind the main ones: a contrast of at least 3
 
 
 def contrast(one: str, other: str) -> float:

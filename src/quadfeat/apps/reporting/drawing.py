@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,10 +10,12 @@ from typing import Any, Literal
 
 import matplotlib as mpl
 import pandas as pd
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from quadfeat.apps.reporting.colors import FAINT, INK, Color, Theme
+from quadfeat.apps.reporting.inline import inline_svg
 
 __all__ = [
     "FAINT",
@@ -142,7 +143,7 @@ class Picture:
         """Return the figure as a file."""
         return render(self.figure(theme, screen), kind)
 
-    def data_uri(self, theme: Theme, screen: Screen = "wide") -> str:
-        """Return the figure as an address that contains it, so that a page needs no other file."""
-        content = self.render(theme, "svg", screen)
-        return "data:image/svg+xml;base64," + base64.b64encode(content).decode()
+    def inline(self, screen: Screen = "wide") -> Markup:
+        """Return the figure as an element of a page, in the colors of the page."""
+        light, dark = self.render("light", "svg", screen), self.render("dark", "svg", screen)
+        return inline_svg(light, dark, self.name, self.alternative, screen)

@@ -53,7 +53,7 @@ def check_writable(folder: Path, names: Iterable[str]) -> None:
     paths = [Path(os.path.realpath(folder / name)) for name in names]
     for path in paths:
         if path.is_dir():
-            raise CommandError(f"cannot write {path}: it is a folder. Give another --out.")
+            raise CommandError(f"cannot write {path}: it is a folder. Choose another --out.")
     for parent in dict.fromkeys(path.parent for path in paths):  # more than one if there are links
         try:
             with tempfile.NamedTemporaryFile(dir=parent, prefix=".") as file:
@@ -63,7 +63,7 @@ def check_writable(folder: Path, names: Iterable[str]) -> None:
         except OSError as error:
             reason = error.strerror or error
             raise CommandError(
-                f"cannot write to {parent}: {reason}. Give another --out."
+                f"cannot write to {parent}: {reason}. Choose another --out."
             ) from error
 
 

@@ -151,6 +151,6 @@ def check_jobs(jobs: int) -> int:
     """Return the number of processes for ``--jobs``."""
     if jobs == 0 or jobs < -1:
         raise CommandError(
-            f"--jobs {jobs} is not valid. Give a positive number, or -1 for all processors."
+            f"--jobs {jobs} is not valid. Pass a positive number, or -1 for all processors."
         )
     return jobs if jobs > 0 else os.cpu_count() or 1

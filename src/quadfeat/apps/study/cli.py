@@ -315,7 +315,7 @@ def _data_dir(given: Path | None) -> Path | None:
     if folder is not None and not folder.is_dir():
         problem = "is not a folder" if folder.exists() else "does not exist"
         raise StudyError(
-            f"data folder '{folder}' {problem}. Give a folder with .npz files as --data-dir, or "
+            f"data folder '{folder}' {problem}. Pass a folder with .npz files as --data-dir, or "
             "unset QUADFEAT_DATA."
         )
     return folder

@@ -28,7 +28,7 @@ def build(found: Findings, about: dict[str, Any]) -> str:
         parts += [
             "## Who wins where",
             "Relative error of the kernel matrix, in geometric mean over the n that all methods "
-            f"ran. Methods tie if their errors differ by less than {summary.TIE_PERCENT} % or two "
+            f"ran. Methods tie if their errors differ by less than {summary.TIE_PERCENT}% or two "
             "standard errors.",
             _markdown(_winners(found.winners)),
         ]
@@ -100,7 +100,7 @@ def _scores(selected: pd.DataFrame) -> pd.DataFrame:
 
 
 def _markdown(table: pd.DataFrame, form: str = ".2f") -> str:
-    """Return a table in Markdown, with numbers to the right."""
+    """Return a table in Markdown, with numbers aligned right."""
 
     def text(value: Any) -> str:
         if isinstance(value, float):

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from quadfeat.apps.reporting.colors import FAINT, INK, Theme
+from quadfeat.apps.reporting.colors import INK, QUIET, Theme
 from quadfeat.apps.reporting.drawing import Draw, Screen, finish, log_axis, theme
 from quadfeat.apps.study import summary
 from quadfeat.apps.study.findings import title
@@ -107,7 +107,7 @@ def relative_error(baseline: str, table: pd.DataFrame, name: Theme, *, screen: S
             ax.axvline(1, color=INK[name], linewidth=0.8, linestyle=":")
             for method, dots in table[table["kernel"] == kernel].groupby("method", sort=False):
                 color = _color(str(method), name)
-                style = {"s": 16, "color": color, "alpha": 0.6, "linewidths": 0, "zorder": 3}
+                style = {"s": 16, "color": color, "alpha": 0.8, "linewidths": 0, "zorder": 3}
                 if len(dots) > 1:
                     ax.scatter(dots["ratio"], [rows[str(method)]] * len(dots), **style)
             means = by_kernel[by_kernel["kernel"] == kernel].set_index("method")["ratio"]
@@ -146,7 +146,7 @@ def _value(ax: Any, text: str, row: float, *, bold: bool) -> None:
 
 
 def kernel_error(table: pd.DataFrame, name: Theme, *, screen: Screen) -> Figure:
-    """Draw the kernel error against n, with 95 % bands: a panel for each dataset and kernel."""
+    """Draw the kernel error against n, with 95% bands: a panel for each dataset and kernel."""
     kernels = [kernel for kernel in KERNELS if kernel in set(table["kernel"])]
     ran = set(zip(table["dataset"], table["kernel"], strict=True))
     datasets = dict.fromkeys(table["dataset"])
@@ -212,7 +212,7 @@ def _error_lines(ax: Any, part: pd.DataFrame, lines: Sequence[str], name: Theme)
 
 def _faint(name: Theme) -> dict[str, Any]:
     """Return the style of methods without a line of their own."""
-    return {"color": FAINT[name], "linewidth": 1, "label": "Other methods", "zorder": 1}
+    return {"color": QUIET.on(name), "linewidth": 1, "label": "Other methods", "zorder": 1}
 
 
 def agreement(table: pd.DataFrame, name: Theme, *, screen: Screen) -> Figure:

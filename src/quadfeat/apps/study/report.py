@@ -79,7 +79,7 @@ def _kernel_error(errors: pd.DataFrame) -> Picture:
     return Picture(
         "kernel-error",
         "Error against the number of features",
-        "Relative error of the kernel matrix in the Frobenius norm, with 95 % intervals of the "
+        "Relative error of the kernel matrix in the Frobenius norm, with 95% intervals of the "
         "mean over samples of rows and maps. A map has 2 n (d + 1) nodes for rows of d columns."
         + circles,
         draw,

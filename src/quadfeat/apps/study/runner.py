@@ -69,7 +69,9 @@ class Store:
             self.cells.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             reason = error.strerror or error
-            raise StudyError(f"cannot write to {folder}: {reason}. Give another --out.") from error
+            raise StudyError(
+                f"cannot write to {folder}: {reason}. Choose another --out."
+            ) from error
 
     def _path(self, cell: Cell) -> Path:
         parts = (cell.dataset, cell.kernel, cell.method, str(cell.n))

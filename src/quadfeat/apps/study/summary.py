@@ -25,7 +25,10 @@ REASONS = {
     "halton": (
         "quadfeat scrambles the Halton sequence, so that it varies between runs and is unbiased."
     ),
-    "gauss-hermite": "quadfeat draws points of a degree-8 Gauss-Hermite grid by their weights.",
+    "gauss-hermite": (
+        "quadfeat draws points of a degree-8 Gauss-Hermite grid with probabilities equal to their "
+        "weights."
+    ),
     "rom": "quadfeat pads d to a power of two and uses three blocks of random signs.",
     PAPER_RULE: (
         "The authors' butterflies take angles from neighboring coordinates of one vector and reuse "
@@ -115,7 +118,7 @@ def _verdict(cell: Any) -> str:
     """Describe how a cell compares with the published one."""
     if cell.agrees is None:
         return ""
-    return "agrees" if cell.agrees else f"differs by {100 * cell.difference:+.0f} %"
+    return "agrees" if cell.agrees else f"differs by {100 * cell.difference:+.0f}%"
 
 
 def agreement(table: pd.DataFrame) -> pd.DataFrame:
@@ -144,11 +147,11 @@ def remarks(table: pd.DataFrame) -> list[str]:
             continue
         title = METHODS[method].title
         if agree == of:
-            text = f"all {of} errors agree; the median difference is {median:+.1f} %."
+            text = f"all {of} errors agree; the median difference is {median:+.1f}%."
         else:
             text = (
-                f"{of - agree} of {of} errors differ, by {span} %; the median difference is "
-                f"{median:+.1f} %. The likely reason:"
+                f"{of - agree} of {of} errors differ, by {span}%; the median difference is "
+                f"{median:+.1f}%. The likely reason:"
             )
         found.append(f"{title}: {text} {REASONS[method]}")
     return found
@@ -231,7 +234,7 @@ def overall_ratio(relative: pd.DataFrame, method: str) -> float:
 def winners(table: pd.DataFrame) -> pd.DataFrame:
     """Return the method with the smallest error for each dataset and kernel.
 
-    ``tied`` has the other methods whose errors differ by less than 2 % or two standard errors.
+    ``tied`` has the other methods whose errors differ by less than 2% or two standard errors.
     """
     found = []
     for (dataset, kernel), part in typical_errors(table).groupby(["dataset", "kernel"], sort=False):
