@@ -16,18 +16,26 @@ FAST = {"n_components": 64}
 
 
 def command(*arguments, settings=FAST):
-    """Run ``quadfeat compare`` in this process, which is faster than starting a new one."""
-    from quadfeat.__main__ import main
+    """Run ``quadfeat compare`` in this process."""
     from quadfeat.apps.compare import fitting
+
+    with mock.patch.dict(fitting.MODEL_SETTINGS, settings):
+        return quadfeat_command("compare", *arguments)
+
+
+def quadfeat_command(*arguments, width=80, environment=None):
+    """Run ``quadfeat`` in this process, which is faster than starting a new one."""
+    from quadfeat.__main__ import main
     from quadfeat.apps.reporting import terminal
 
-    words = ["quadfeat", "compare", *map(str, arguments)]
+    words = ["quadfeat", *map(str, arguments)]
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch.object(sys, "argv", words),
-        mock.patch.dict(fitting.MODEL_SETTINGS, settings),
-        # The console reads COLUMNS when it is imported, perhaps by another test.
-        mock.patch.object(terminal.console, "_width", 80),
+        mock.patch.dict(os.environ, {"COLUMNS": str(width), **(environment or {})}),
+        # Consoles read COLUMNS when they are imported, perhaps by another test.
+        mock.patch.object(terminal.console, "_width", width),
+        mock.patch.object(terminal.messages, "_width", width),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
