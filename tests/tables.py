@@ -15,12 +15,22 @@ import pytest
 FAST = {"n_components": 64}
 
 
-def command(*arguments, settings=FAST):
-    """Run ``quadfeat compare`` in this process."""
+def command(*arguments, settings=FAST, draw=True):
+    """Run ``quadfeat compare`` in this process. Figures stay empty unless ``draw`` is true."""
     from quadfeat.apps.compare import fitting
 
-    with mock.patch.dict(fitting.MODEL_SETTINGS, settings):
+    with (
+        mock.patch.dict(fitting.MODEL_SETTINGS, settings),
+        contextlib.nullcontext() if draw else without_figures(),
+    ):
         return quadfeat_command("compare", *arguments)
+
+
+def without_figures():
+    """Return a context in which the files of figures are empty: drawing takes seconds."""
+    from quadfeat.apps.reporting.drawing import Picture
+
+    return mock.patch.object(Picture, "render", return_value=b"")
 
 
 def quadfeat_command(*arguments, width=80, environment=None):

@@ -372,7 +372,9 @@ def kernel_wins(tmp_path_factory):
 def as_json(kernel_wins, tmp_path_factory):
     """Return the folder of the same comparison run again with ``--json``, and its output."""
     folder, out = kernel_wins[0], tmp_path_factory.mktemp("again")
-    done = command(folder / "people.csv", "--target", "buys", "--out", out, "--json", *SMALL)
+    done = command(
+        folder / "people.csv", "--target", "buys", "--out", out, "--json", *SMALL, draw=False
+    )
     assert done.returncode == 0, done.stderr
     return out, done
 
@@ -459,7 +461,7 @@ class TestCommand:
         X = rng.standard_normal((300, 5))
         y = X @ [1.0, -2.0, 0.5, 0.0, 3.0] + rng.standard_normal(300)
         np.savez(tmp_path / "line.npz", X=X, y=y)
-        done = command(tmp_path / "line.npz", "--out", tmp_path / "out", *SMALL)
+        done = command(tmp_path / "line.npz", "--out", tmp_path / "out", *SMALL, draw=False)
         assert done.returncode == 0, done.stderr
         told = " ".join(done.stdout.split())
         assert "Use The linear model: R² 0.9" in told
@@ -473,7 +475,7 @@ class TestCommand:
     def test_a_parquet_file_with_a_balanced_score(self, tmp_path):
         save(people(240), tmp_path / "people.parquet")
         chosen = ["--target", "buys", "--scoring", "balanced-accuracy", "--out", tmp_path / "out"]
-        done = command(tmp_path / "people.parquet", *chosen, *SMALL)
+        done = command(tmp_path / "people.parquet", *chosen, *SMALL, draw=False)
         assert done.returncode == 0, done.stderr
         assert "balanced accuracy" in done.stdout
         assert 'class_weight="balanced"' in (tmp_path / "out" / "model.py").read_text()
@@ -515,7 +517,7 @@ class TestCommand:
 
         monkeypatch.setattr(contest, "run_cell", counted)
         arguments = ["--target", "buys", "--out", tmp_path / "compare", *SMALL]
-        done = command(tmp_path / "people.csv", *arguments, settings={})
+        done = command(tmp_path / "people.csv", *arguments, settings={}, draw=False)
         assert done.returncode == 0, done.stderr
         assert len(fitted) == total - kept
         assert not journal.exists()

@@ -17,7 +17,7 @@ from quadfeat.apps.compare.table import load
 from quadfeat.apps.reporting import files
 from quadfeat.apps.reporting.errors import CommandError
 from quadfeat.apps.reporting.text import encoded, printable, quoted, shell_quoted
-from tables import FAST
+from tables import FAST, without_figures
 
 NAME = os.fsdecode(b"caf\xe9\n1")  # neither UTF-8 nor one line
 SMALL = {"max_components": 8, "folds": 2, "jobs": 1}
@@ -213,13 +213,13 @@ class TestAll:
         assert files.write_all(tmp_path, {"a": lambda: b"1"}) == []
 
     @pytest.fixture
-    def few_features(self, monkeypatch):
+    def fast(self, monkeypatch):
         for name, value in FAST.items():
             monkeypatch.setitem(fitting.MODEL_SETTINGS, name, value)
+        with without_figures():
+            yield
 
-    def test_a_failed_page_does_not_affect_other_files(
-        self, tmp_path, monkeypatch, capsys, few_features
-    ):
+    def test_a_failed_page_does_not_affect_other_files(self, tmp_path, monkeypatch, capsys, fast):
         frame().to_csv(tmp_path / "t.csv", index=False)
 
         def fail(*_):
@@ -232,7 +232,7 @@ class TestAll:
         assert written == set(report.FILES) - {"report.html"}
         assert "How sure" in capsys.readouterr().out
 
-    def test_scores_are_kept_if_the_verdict_fails(self, tmp_path, monkeypatch, few_features):
+    def test_scores_are_kept_if_the_verdict_fails(self, tmp_path, monkeypatch, fast):
         frame().to_csv(tmp_path / "t.csv", index=False)
 
         def fail(*_):

@@ -52,7 +52,7 @@ def assert_found(log, *messages):
 
 
 class TestThreads:
-    @pytest.mark.parametrize("kind", [0, 1, 2])
+    @pytest.mark.parametrize("kind", repeats([2, 0, 1]))
     def test_find_nothing(self, kind):
         log = log_of(Threads(), *range(kind, 15, 3))
         assert_nothing_found(log)
@@ -240,6 +240,7 @@ def depend_on_process():
 
 
 class TestStudies:
+    @pytest.mark.slow  # tests/test_study.py kills and resumes a study too
     def test_find_nothing(self):
         log = log_of(Studies(), 0)
         assert_nothing_found(log)
