@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help study digits test coverage docs picture sanitize fuzz soak dist compat lint contract types format bench learning accuracy limits bias clean
+.PHONY: help install study digits test test-full coverage docs picture sanitize fuzz soak dist compat lint contract types format bench learning accuracy limits bias clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # One stamp file for each set of extras: pip runs again only after a change of its inputs.
 $(BIN)/python:
@@ -37,18 +37,27 @@ $(VENV)/.installed-docs: $(BIN)/python pyproject.toml $(NATIVE)
 	$(INSTALL) '.[docs]'
 	@touch $@
 
+install: $(BIN)/python ## install everything that the other targets need, with one build of the core
+	$(INSTALL) '.[dev,docs]'
+	@touch $(VENV)/.installed $(addprefix $(VENV)/.installed-,study test dev docs)
+
 study: $(VENV)/.installed-study ## rerun the paper's experiments, quickly, and write study/report.html
 	$(BIN)/quadfeat study all --quick --out study
 
 digits: $(VENV)/.installed ## compare all maps on scikit-learn's digits (under a minute)
 	$(BIN)/python benchmarks/digits.py
 
-test: $(VENV)/.installed-test ## run every test and docstring example
-	# The tests run in one process per core, so matrix products need no threads of their own.
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+# The tests run in one process per core, so matrix products need no threads of their own.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+test: $(VENV)/.installed-test ## run the tests and docstring examples, and list the ten slowest
+	$(PYTEST) -m 'not slow' --durations=10
+
+test-full: $(VENV)/.installed-test ## also run slow tests: more seeds, sizes and configurations
+	$(PYTEST) --durations=10
 
 coverage: $(VENV)/.installed-dev ## run every test and list the lines that no test covers
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term
+	$(PYTEST) --cov --cov-report=term
 
 docs: $(VENV)/.installed-docs ## run the examples and write the documentation to build/docs/index.html
 	$(BIN)/python benchmarks/study_figures.py > /dev/null

@@ -15,19 +15,37 @@ import pytest
 FAST = {"n_components": 64}
 
 
-def command(*arguments, settings=FAST):
-    """Run ``quadfeat compare`` in this process, which is faster than starting a new one."""
-    from quadfeat.__main__ import main
+def command(*arguments, settings=FAST, draw=True):
+    """Run ``quadfeat compare`` in this process. Figures stay empty unless ``draw`` is true."""
     from quadfeat.apps.compare import fitting
+
+    with (
+        mock.patch.dict(fitting.MODEL_SETTINGS, settings),
+        contextlib.nullcontext() if draw else without_figures(),
+    ):
+        return quadfeat_command("compare", *arguments)
+
+
+def without_figures():
+    """Return a context in which the files of figures are empty: drawing takes seconds."""
+    from quadfeat.apps.reporting.drawing import Picture
+
+    return mock.patch.object(Picture, "render", return_value=b"")
+
+
+def quadfeat_command(*arguments, width=80, environment=None):
+    """Run ``quadfeat`` in this process, which is faster than starting a new one."""
+    from quadfeat.__main__ import main
     from quadfeat.apps.reporting import terminal
 
-    words = ["quadfeat", "compare", *map(str, arguments)]
+    words = ["quadfeat", *map(str, arguments)]
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch.object(sys, "argv", words),
-        mock.patch.dict(fitting.MODEL_SETTINGS, settings),
-        # The console reads COLUMNS when it is imported, perhaps by another test.
-        mock.patch.object(terminal.console, "_width", 80),
+        mock.patch.dict(os.environ, {"COLUMNS": str(width), **(environment or {})}),
+        # Consoles read COLUMNS when they are imported, perhaps by another test.
+        mock.patch.object(terminal.console, "_width", width),
+        mock.patch.object(terminal.messages, "_width", width),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

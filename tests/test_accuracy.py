@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import ArcCosine, Gaussian, Laplacian, Matern, PointwiseNonlinear
+from slow import slow
 
 X = load_digits().data[:400]
 
@@ -37,9 +38,9 @@ def test_error_is_exact_over_all_pairs(kernel):
 @pytest.mark.parametrize(
     ("kernel", "norm"),
     [
-        (Gaussian(0.005), "frobenius"),
+        slow(Gaussian(0.005), "frobenius"),
         (Gaussian(0.02), "rms"),
-        (ArcCosine(0), "frobenius"),
+        slow(ArcCosine(0), "frobenius"),
     ],
     ids=repr,
 )

@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 
 from quadfeat import QuadratureFeatures, bounds
 from quadfeat.kernels import ArcCosine, Gaussian
+from slow import slow
 
 X = load_digits().data[:500] / 16
 
@@ -24,10 +25,10 @@ def map_of(kernel, seed, **options):
 @pytest.mark.parametrize(
     ("kernel", "rule", "tol"),
     [
-        (Gaussian(0.2 / 64), "auto", 0.01),
+        slow(Gaussian(0.2 / 64), "auto", 0.01),
         (Gaussian(2.0 / 64), "auto", 0.05),
         (Gaussian(2.0 / 64), "rff", 0.1),
-        (ArcCosine(1), "auto", 0.05),
+        slow(ArcCosine(1), "auto", 0.05),
     ],
     ids=str,
 )

@@ -27,6 +27,7 @@ from quadfeat.io.files import PRIVATE, atomic_write, remove_orphans
 from quadfeat.io.persistence import read_checkpoint
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
 from quadfeat.solvers.accumulator import rows_per_block
+from slow import repeats
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((3000, 3))
@@ -630,7 +631,7 @@ with open(out, "w") as file:
 """
 
 
-@pytest.mark.parametrize("what", ["iterator", "array", "cg"])
+@pytest.mark.parametrize("what", repeats(["array", "iterator", "cg"]))
 def test_a_killed_fit_resumes(tmp_path, what):
     path, out = tmp_path / "state", tmp_path / "out.json"
 

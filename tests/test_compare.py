@@ -368,6 +368,17 @@ def kernel_wins(tmp_path_factory):
     return folder, done.stdout
 
 
+@pytest.fixture(scope="module")
+def as_json(kernel_wins, tmp_path_factory):
+    """Return the folder of the same comparison run again with ``--json``, and its output."""
+    folder, out = kernel_wins[0], tmp_path_factory.mktemp("again")
+    done = command(
+        folder / "people.csv", "--target", "buys", "--out", out, "--json", *SMALL, draw=False
+    )
+    assert done.returncode == 0, done.stderr
+    return out, done
+
+
 def count(journal):
     """Return the number of lines of a file."""
     return journal.read_text().count("\n")
@@ -427,35 +438,30 @@ class TestCommand:
         script = (folder / "out" / "model.py").read_text()
         assert found["class"] in script or found["title"].startswith("Quadrature features")
 
-    def test_json_and_nothing_else_on_stdout(self, kernel_wins, tmp_path):
-        folder, _ = kernel_wins
-        arguments = [folder / "people.csv", "--target", "buys", "--out", tmp_path, "--json"]
-        done = command(*arguments, *SMALL)
-        assert done.returncode == 0, done.stderr
+    def test_json_and_nothing_else_on_stdout(self, kernel_wins, as_json):
+        folder, (out, done) = kernel_wins[0], as_json
         found = json.loads(done.stdout)
         assert "predict buys" in done.stderr
         assert found["seed"] == 0
-        assert all((tmp_path / name).exists() for name in found["files"])
+        assert all((out / name).exists() for name in found["files"])
         expected = result_of(folder / "out")
         for key in ("task", "scoring", "use", "best", "higher_is_better", "folds"):
             assert found["result"][key] == expected[key]
         assert found["result"]["recommendation"]["score"] == expected["recommendation"]["score"]
 
-    def test_the_same_seed_gives_the_same_result(self, kernel_wins, tmp_path):
-        folder, _ = kernel_wins
-        arguments = [folder / "people.csv", "--target", "buys", *SMALL]
-        assert command(*arguments, "--out", tmp_path).returncode == 0
-        one, two = (pd.read_csv(out / "scores.csv") for out in (folder / "out", tmp_path))
+    def test_the_same_seed_gives_the_same_result(self, kernel_wins, as_json):
+        first, again = kernel_wins[0] / "out", as_json[0]
+        one, two = (pd.read_csv(out / "scores.csv") for out in (first, again))
         times = ["fit_cpu_seconds", "predict_cpu_seconds", "peak_memory_mb"]
         pd.testing.assert_frame_equal(one.drop(columns=times), two.drop(columns=times))
-        assert (folder / "out" / "model.py").read_text() == (tmp_path / "model.py").read_text()
+        assert (first / "model.py").read_text() == (again / "model.py").read_text()
 
     def test_where_a_linear_model_will_do(self, tmp_path):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((300, 5))
         y = X @ [1.0, -2.0, 0.5, 0.0, 3.0] + rng.standard_normal(300)
         np.savez(tmp_path / "line.npz", X=X, y=y)
-        done = command(tmp_path / "line.npz", "--out", tmp_path / "out", *SMALL)
+        done = command(tmp_path / "line.npz", "--out", tmp_path / "out", *SMALL, draw=False)
         assert done.returncode == 0, done.stderr
         told = " ".join(done.stdout.split())
         assert "Use The linear model: R² 0.9" in told
@@ -469,7 +475,7 @@ class TestCommand:
     def test_a_parquet_file_with_a_balanced_score(self, tmp_path):
         save(people(240), tmp_path / "people.parquet")
         chosen = ["--target", "buys", "--scoring", "balanced-accuracy", "--out", tmp_path / "out"]
-        done = command(tmp_path / "people.parquet", *chosen, *SMALL)
+        done = command(tmp_path / "people.parquet", *chosen, *SMALL, draw=False)
         assert done.returncode == 0, done.stderr
         assert "balanced accuracy" in done.stdout
         assert 'class_weight="balanced"' in (tmp_path / "out" / "model.py").read_text()
@@ -478,7 +484,7 @@ class TestCommand:
         assert_array_equal(rows["score"], rows["balanced_accuracy"])
 
     def test_an_interrupted_run_continues(self, tmp_path, monkeypatch):
-        save(people(300), tmp_path / "people.csv")
+        save(people(150), tmp_path / "people.csv")
         arguments = ["people.csv", "--target", "buys", *SMALL[:-1], "2"]  # two processes
         running = subprocess.Popen(
             [sys.executable, "-m", "quadfeat", "compare", *arguments],
@@ -511,7 +517,7 @@ class TestCommand:
 
         monkeypatch.setattr(contest, "run_cell", counted)
         arguments = ["--target", "buys", "--out", tmp_path / "compare", *SMALL]
-        done = command(tmp_path / "people.csv", *arguments, settings={})
+        done = command(tmp_path / "people.csv", *arguments, settings={}, draw=False)
         assert done.returncode == 0, done.stderr
         assert len(fitted) == total - kept
         assert not journal.exists()

@@ -12,11 +12,12 @@ import pytest
 
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
-from quadfeat.apps.compare import cli, contest, journal, report
+from quadfeat.apps.compare import cli, contest, fitting, journal, report
 from quadfeat.apps.compare.table import load
 from quadfeat.apps.reporting import files
 from quadfeat.apps.reporting.errors import CommandError
 from quadfeat.apps.reporting.text import encoded, printable, quoted, shell_quoted
+from tables import FAST, without_figures
 
 NAME = os.fsdecode(b"caf\xe9\n1")  # neither UTF-8 nor one line
 SMALL = {"max_components": 8, "folds": 2, "jobs": 1}
@@ -211,7 +212,14 @@ class TestAll:
     def test_no_problems_on_success(self, tmp_path):
         assert files.write_all(tmp_path, {"a": lambda: b"1"}) == []
 
-    def test_a_failed_page_does_not_affect_other_files(self, tmp_path, monkeypatch, capsys):
+    @pytest.fixture
+    def fast(self, monkeypatch):
+        for name, value in FAST.items():
+            monkeypatch.setitem(fitting.MODEL_SETTINGS, name, value)
+        with without_figures():
+            yield
+
+    def test_a_failed_page_does_not_affect_other_files(self, tmp_path, monkeypatch, capsys, fast):
         frame().to_csv(tmp_path / "t.csv", index=False)
 
         def fail(*_):
@@ -224,7 +232,7 @@ class TestAll:
         assert written == set(report.FILES) - {"report.html"}
         assert "How sure" in capsys.readouterr().out
 
-    def test_scores_are_kept_if_the_verdict_fails(self, tmp_path, monkeypatch):
+    def test_scores_are_kept_if_the_verdict_fails(self, tmp_path, monkeypatch, fast):
         frame().to_csv(tmp_path / "t.csv", index=False)
 
         def fail(*_):

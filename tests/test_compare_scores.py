@@ -314,7 +314,7 @@ def noise(tmp_path_factory):
     frame = pd.DataFrame(rng.standard_normal((150, 3)), columns=["a", "b", "c"])
     save(frame.assign(y=rng.standard_normal(150)), folder / "noise.csv")
     arguments = ["--target", "y", "--scoring", "rmse", "--out", folder / "out", *SMALL]
-    done = command(folder / "noise.csv", *arguments)
+    done = command(folder / "noise.csv", *arguments, draw=False)
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 
@@ -329,7 +329,7 @@ def losses(tmp_path_factory):
     save(frame.assign(kind=np.where(steps % 2, "odd", "even")), folder / "steps.csv")
     arguments = ["--target", "kind", "--scoring", "log-loss", "--out", folder / "out", *SMALL]
     arguments += ["--folds", "2"]
-    done = command(folder / "steps.csv", *arguments)
+    done = command(folder / "steps.csv", *arguments, draw=False)
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 

@@ -29,6 +29,7 @@ from quadfeat.apps.compare.contestants import (
 )
 from quadfeat.apps.compare.table import load
 from quadfeat.kernels import ArcCosine, Gaussian, Matern
+from slow import repeats, slow
 from tables import people, run_script, save
 
 # Scripts need the requirements of quadfeat, and pandas to read the table.
@@ -83,7 +84,7 @@ def run(tmp_path):
 
 class TestScript:
     @pytest.mark.filterwarnings("error")
-    @pytest.mark.parametrize("scoring", ["accuracy", "balanced-accuracy", "r2"])
+    @pytest.mark.parametrize("scoring", ["balanced-accuracy", "r2", slow("accuracy")])
     @pytest.mark.parametrize(("contestant", "kernel"), MODELS)
     def test_it_imports_public_names_only_and_runs(
         self, tmp_path, run, contestant, kernel, scoring
@@ -98,7 +99,7 @@ class TestScript:
         score = run(script)[1]
         assert score > (0.6 if contestant != LINEAR and scoring != "r2" else -0.1)
 
-    @pytest.mark.parametrize(("contestant", "kernel"), [MODELS[3], MODELS[6]])
+    @pytest.mark.parametrize(("contestant", "kernel"), repeats([MODELS[6], MODELS[3]]))
     def test_it_needs_no_extras_but_pandas(self, tmp_path, contestant, kernel):
         table = load(save(people(300), tmp_path / "people.csv"), "buys")
         script = snippet.build(table, contestant, kernel, 32, alpha=0.1)
@@ -180,8 +181,17 @@ class TestModel:
         model.fit(scope["X_train"], scope["y_train"])
         assert score == model.score(scope["X_test"], scope["y_test"])
 
-    @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-    @pytest.mark.parametrize("kind", ["numbers", "words", "mixed"])
+    @pytest.mark.parametrize(
+        ("kind", "suffix"),
+        [
+            ("numbers", "parquet"),
+            ("words", "parquet"),
+            ("mixed", "csv"),
+            slow("numbers", "csv"),
+            slow("words", "csv"),
+            slow("mixed", "parquet"),
+        ],
+    )
     def test_a_large_file_is_read_in_blocks(self, tmp_path, monkeypatch, kind, suffix):
         monkeypatch.setattr(snippet, "LARGE", 100)
         monkeypatch.setattr(snippet, "ROWS_PER_BLOCK", 64)

@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.kernels import Gaussian, Laplacian, RationalQuadratic
+from slow import slow
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((300, 3))
@@ -45,7 +46,7 @@ MODELS = [
     for Model in (QuadratureRidge, QuadratureRidgeClassifier)
     for parameters in OF_MODELS
 ]
-MODELS += [
+BALANCED = [
     QuadratureRidgeClassifier(
         "gaussian",
         alpha=1.0,
@@ -58,9 +59,9 @@ MODELS += [
     for solver in ("normal", "cg")
 ]
 MAPS = [
-    QuadratureFeatures("arccos2", n_components=20),
-    QuadratureFeatures("matern12", n_components=20),
-    QuadratureFeatures(n_components=20, reweight=True),
+    QuadratureFeatures("arccos2", n_components=20, rule="orf"),
+    QuadratureFeatures("matern12", n_components=20, rule="orf"),
+    QuadratureFeatures(n_components=20, rule="orf", reweight=True),
 ]
 
 # Checks that may fail, where, and why.
@@ -92,9 +93,20 @@ def is_explained(estimator, name):
     return name in EXPLAINED and EXPLAINED[name][0](estimator)
 
 
+# Each configuration runs with one of the two models, alternately, and with the other one if slow
+# tests are run. The solvers of balanced classes differ as little.
+HALF = len(OF_MODELS)
+OFTEN = [MODELS[k + HALF * (k % 2)] for k in range(HALF)] + BALANCED[:1] + MAPS
+RARELY = [slow(MODELS[k + HALF * (1 - k % 2)]) for k in range(HALF)] + [slow(BALANCED[1])]
+RARELY += [
+    slow(QuadratureFeatures(**parameters, n_components=20))  # with rule="auto", which takes longer
+    for parameters in ({"kernel": "arccos2"}, {"kernel": "matern12"}, {"reweight": True})
+]
+
+
 # The checks use tables of one and two columns, for which degree 3 warns of infinite variance.
 @pytest.mark.filterwarnings("ignore:the weights of .* have infinite variance")
-@pytest.mark.parametrize("estimator", [*MODELS, *MAPS], ids=repr)
+@pytest.mark.parametrize("estimator", [*OFTEN, *RARELY], ids=repr)
 def test_every_check_of_scikit_learn(estimator):
     results = check_estimator(estimator, on_skip=None, on_fail=None)
     assert len(results) > 40
@@ -111,7 +123,7 @@ def test_every_check_of_scikit_learn(estimator):
 
 
 def test_there_are_enough_configurations():
-    assert len({repr(one) for one in [*MODELS, *MAPS]}) >= 40
+    assert len({repr(one) for one in [*MODELS, *BALANCED, *MAPS]}) >= 40
 
 
 @pytest.mark.parametrize(

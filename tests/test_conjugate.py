@@ -24,6 +24,7 @@ from quadfeat.solvers.systems import (
     residuals_of_block,
     sum_pairs,
 )
+from slow import slow
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -307,7 +308,8 @@ class TestRefinement:
         assert state.n_iter == 7
         assert state.checked_at == [7]
 
-    def test_a_restored_state_gives_the_same_solution(self):
+    @pytest.mark.parametrize("every", [10, slow(1)])
+    def test_a_restored_state_gives_the_same_solution(self, every):
         _, Y, multiply, check, right = self.parts()
         kept = []
         options = {"tol": self.tol, "max_iter": 400}
@@ -324,7 +326,7 @@ class TestRefinement:
         )
         assert len(kept) == whole.n_iter
         assert len(whole.checked_at) > 1
-        for state in kept:
+        for state in kept[::-every]:
             assert solve(multiply, check, right, scales, state, **options)
             assert_array_equal(state.coefficients, whole.coefficients)
             for name in ("errors", "checked_at", "bounds", "roundings", "totals"):

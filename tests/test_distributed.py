@@ -27,6 +27,7 @@ from quadfeat.models.reading import CopyingReader
 from quadfeat.solvers import Coefficients
 from quadfeat.solvers.systems import System
 from quadfeat.solvers.targets import Outputs
+from slow import repeats
 
 N_ROWS, N_COLUMNS = 1500, 3
 
@@ -687,7 +688,7 @@ class TestProcesses:
         with pytest.raises(ValueError, match="Input X contains NaN"):
             ridge().fit(da.from_array(X, chunks=(30, 3)), y)
 
-    @pytest.mark.parametrize(("solver", "passes_before"), [("normal", 0), ("cg", 2)])
+    @pytest.mark.parametrize(("solver", "passes_before"), repeats([("normal", 0), ("cg", 2)]))
     def test_a_worker_is_killed_in_the_middle(self, solver, passes_before, tmp_path):
         X, y = table()
         n_blocks = 16

@@ -14,6 +14,7 @@ from quadfeat.kernels import Gaussian
 from quadfeat.learning.baseline import gain_over_constant
 from quadfeat.solvers import Labels, Numbers, Penalty, Problem, validated
 from quadfeat.solvers.targets import KeptRows
+from slow import repeats
 
 N_ROWS = 80
 RNG = np.random.default_rng(0)
@@ -150,7 +151,7 @@ class TestClasses:
 class TestSmallTables:
     """Test that a kernel learned from few rows does not win by overfitting."""
 
-    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("seed", repeats(range(4)))
     @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
     def test_at_most_slightly_worse_than_the_default_kernel(self, load, seed):
         A, b = load(return_X_y=True)

@@ -26,6 +26,7 @@ from quadfeat.kernels import (
 from quadfeat.learning import lengthscales
 from quadfeat.learning.evidence import Evidence
 from quadfeat.learning.lengthscales import learn
+from slow import repeats
 
 LEARNABLE = [
     Gaussian(),
@@ -437,7 +438,7 @@ class TestRareColumns:
             columns = (columns - columns.mean(axis=0)) / np.maximum(columns.std(axis=0), 1e-9)
         return np.hstack([inputs, columns]), y, rng.uniform(0.1, 3, n_rows)
 
-    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("dtype", repeats([np.float32, np.float64]))
     @pytest.mark.parametrize(
         "rare",
         [(1e-3, 1.0, True), (5e-3, 1.0, True), (1e-3, 1.0, False), (1e-3, 1e4, False)],
@@ -466,7 +467,7 @@ class TestRareColumns:
             assert (model.features_.kernel_.gamma * X[seen].var(axis=0)).max() < 2
 
     @pytest.mark.skipif("QUADFEAT_DATA" not in os.environ, reason="needs adult")
-    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("weighted", repeats([True, False]))
     def test_one_hot_columns_of_real_data(self, weighted, monkeypatch):
         learn_from(500, monkeypatch)
         data = np.load(Path(os.environ["QUADFEAT_DATA"]) / "adult.npz")
@@ -537,7 +538,7 @@ def test_kernels_whose_scale_cannot_be_learned(kernel):
 
 
 @pytest.mark.skipif("QUADFEAT_DATA" not in os.environ, reason="needs kin40k")
-@pytest.mark.parametrize("kernel", [Gaussian(), Matern(2.5)], ids=repr)
+@pytest.mark.parametrize("kernel", repeats([Matern(2.5), Gaussian()]), ids=repr)
 def test_learned_scales_predict_real_data_better(kernel):
     data = np.load(Path(os.environ["QUADFEAT_DATA"]) / "kin40k.npz")
     X, y = data["X"][:2500].astype(float), data["y"][:2500].astype(float)

@@ -13,6 +13,7 @@ import pytest
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import ArcCosine, Gaussian
 from quadfeat.rules import SphericalRadial
+from slow import repeats
 
 TRAIN_ROWS = {"powerplant": 8500, "letter": 10000, "usps": 4500}
 ROWS = 550
@@ -62,7 +63,7 @@ def relative_errors(X, features, runs):
     return np.array(errors)
 
 
-@pytest.mark.parametrize(("name", "kernel"), PUBLISHED)
+@pytest.mark.parametrize(("name", "kernel"), repeats(PUBLISHED))
 def test_errors_of_sr33_agree_with_the_paper(name, kernel):
     X = load(name)
     d = X.shape[1]
@@ -81,7 +82,7 @@ def test_errors_of_sr33_agree_with_the_paper(name, kernel):
     assert abs(errors.mean() - mean) <= max(0.15 * mean, 3 * combined)
 
 
-@pytest.mark.parametrize("name", ["powerplant", "letter"])
+@pytest.mark.parametrize("name", repeats(["powerplant", "letter"]))
 def test_the_error_on_wide_kernels_decreases_with_the_degree(name):
     X = load(name)
     d = X.shape[1]

@@ -1,8 +1,6 @@
 """Test the parts of reports: data appears on a page as text, never as HTML."""
 
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -23,6 +21,7 @@ from quadfeat.apps.study import report
 from quadfeat.apps.study.experiments import Cell
 from quadfeat.apps.study.findings import Findings
 from quadfeat.apps.study.runner import Outcome
+from tables import command
 
 TEMPLATES = Path(page.__file__).parent / "templates"
 VARIABLE = re.compile(r"--(\w+): (#\w{6})")
@@ -146,21 +145,16 @@ class TestPage:
         for hostile in HOSTILE:
             assert hostile in "\n".join(seen.words)
 
-    def test_a_table_cannot_put_html_into_its_comparison(self, tmp_path):
+    def test_a_table_cannot_put_html_into_its_comparison(self, tmp_path, monkeypatch):
         rng = np.random.default_rng(0)
         table = pd.DataFrame(rng.standard_normal((90, 3)), columns=HOSTILE[:3])
         table["kind"] = rng.choice(HOSTILE[:2], 90)
         table[HOSTILE[3]] = np.where(table[HOSTILE[0]] > 0, HOSTILE[0], HOSTILE[4])
         table.to_csv(tmp_path / "<b>.csv", index=False)
+        monkeypatch.chdir(tmp_path)
         arguments = ["<b>.csv", "--target", HOSTILE[3], "--out", "out"]
         arguments += ["--max-components", "16", "--folds", "2", "--jobs", "1"]
-        done = subprocess.run(
-            [sys.executable, "-m", "quadfeat", "compare", *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = command(*arguments)
         assert done.returncode == 0, done.stderr
         seen = Seen((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
         assert seen.tags.count("script") == 1

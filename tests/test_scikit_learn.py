@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import Gaussian
+from slow import slow
 from test_features import RULES
 
 # The checks use tables of one and two columns, for which degree 3 warns of infinite variance.
@@ -20,17 +21,26 @@ pytestmark = pytest.mark.filterwarnings("ignore:the weights of .* have infinite 
 
 @parametrize_with_checks(
     [QuadratureFeatures(rule=rule, n_components=20) for rule in RULES]
-    + [QuadratureFeatures(kernel, n_components=20) for kernel in ("arccos0", "arccos1", "matern52")]
+    + [QuadratureFeatures("arccos1", n_components=20)]
     + [QuadratureFeatures("laplacian", rule="rff", n_components=20, n_jobs=2)]
 )
 def test_every_check_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-def test_no_check_is_skipped_or_expected_to_fail():
+@pytest.mark.slow
+@parametrize_with_checks(
+    [QuadratureFeatures(kernel, n_components=20) for kernel in ("arccos0", "matern52")]
+)
+def test_every_check_with_other_kernels(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("rules", [RULES[:1], slow(RULES[1:])], ids=["one rule", "the others"])
+def test_no_check_is_skipped_or_expected_to_fail(rules):
     # The array API check needs SCIPY_ARRAY_API before SciPy is imported, so start a new process.
     script = (
-        f"RULES = {RULES}"
+        f"RULES = {rules}"
         + """
 import warnings
 from sklearn.utils.estimator_checks import check_estimator
@@ -46,7 +56,7 @@ for rule in RULES:
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     results = done.stdout.splitlines()
-    assert len(results) > 40 * len(RULES)
+    assert len(results) > 40 * len(rules)
     assert [result for result in results if not result.endswith(" passed")] == []
 
 

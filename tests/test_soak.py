@@ -21,6 +21,7 @@ import quadfeat
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.data.blocks import is_dask
 from quadfeat.maps import QuadratureMap
+from slow import repeats
 from soak import cli, flips, loky, processes, runner, threads
 from soak.clusters import Clusters
 from soak.flips import Flips
@@ -51,7 +52,7 @@ def assert_found(log, *messages):
 
 
 class TestThreads:
-    @pytest.mark.parametrize("kind", [0, 1, 2])
+    @pytest.mark.parametrize("kind", repeats([2, 0, 1]))
     def test_find_nothing(self, kind):
         log = log_of(Threads(), *range(kind, 15, 3))
         assert_nothing_found(log)
@@ -119,7 +120,7 @@ def change_resumed_models():
 
 
 class TestKills:
-    @pytest.mark.parametrize("number", [0, 3, 4, 7, 9, 12])
+    @pytest.mark.parametrize("number", repeats([0, 3, 4, 7, 9, 12]))
     def test_find_nothing(self, number):
         log = log_of(Kills(), number)
         assert_nothing_found(log)
@@ -136,7 +137,7 @@ class TestKills:
 
 
 class TestFlips:
-    @pytest.mark.parametrize("number", [0, 1, 2])
+    @pytest.mark.parametrize("number", repeats([0, 1, 2]))
     def test_find_nothing(self, number):
         log = log_of(Flips(), number)
         assert_nothing_found(log)
@@ -239,6 +240,7 @@ def depend_on_process():
 
 
 class TestStudies:
+    @pytest.mark.slow  # tests/test_study.py kills and resumes a study too
     def test_find_nothing(self):
         log = log_of(Studies(), 0)
         assert_nothing_found(log)

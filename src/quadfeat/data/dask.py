@@ -18,7 +18,7 @@ Examples
 >>> X = rng.uniform(-3, 3, (20_000, 2), chunks=(5000, 2))
 >>> y = da.sin(X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(20_000, chunks=5000)
 >>> with dask.config.set(scheduler="synchronous"):
-...     model = QuadratureRidge(n_components=256, random_state=0).fit(X, y)
+...     model = QuadratureRidge("gaussian", n_components=256, random_state=0).fit(X, y)
 ...     error = (model.predict(X) - y).std().compute()
 >>> round(float(error), 2)
 0.1
