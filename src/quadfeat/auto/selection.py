@@ -15,7 +15,8 @@ import numpy as np
 
 from quadfeat._utils import validation as check
 from quadfeat.auto.candidates import Candidate
-from quadfeat.auto.closed_forms import closed_form
+from quadfeat.auto.choices import Choices
+from quadfeat.auto.closed_forms import ClosedForms
 from quadfeat.auto.sample import N_ROWS, Sample
 from quadfeat.auto.trials import Trial, trial_error, try_out
 from quadfeat.kernels import IsotropicSpectrum, Kernel
@@ -52,6 +53,9 @@ MATCHED_FROM = 1.25
 WORTH_IT = 1.05
 
 
+CHOICES: Choices[Selection] = Choices()
+
+
 class Selection(NamedTuple):
     """The chosen rule, all candidates from best to worst, and the reason in a few sentences."""
 
@@ -68,6 +72,8 @@ class Selection(NamedTuple):
 def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selection:
     """Return the best rule for a number of columns.
 
+    The latest choices are kept, so that a search over other parameters makes each of them once.
+
     Parameters
     ----------
     sample : Sample
@@ -79,10 +85,15 @@ def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selec
     """
     if sample.d <= QUASI_UP_TO:  # in higher dimensions there are few rules, so all rows are used
         sample = sample.first(max(FEWEST_ROWS, ENTRIES_OF_SAMPLE // n_components))
+    return CHOICES.get(sample, n_components, rng, _choose)
+
+
+def _choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selection:
     candidates: list[Candidate] = []
     others: list[Rule] = []  # rules without a closed form
+    forms = ClosedForms(sample)
     for rule in rules_to_consider(sample, n_components):
-        candidate = closed_form(rule, sample, n_components)
+        candidate = forms.candidate(rule, n_components)
         if candidate is None:
             others.append(rule)
         else:
