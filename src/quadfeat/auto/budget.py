@@ -37,7 +37,7 @@ GIVEN_ROWS = 128
 Select = Callable[[int], Selection]
 
 
-def smallest(select: Select, tol: float) -> int:
+def smallest(select: Select, tol: float, start: int = FIRST) -> int:
     """Return the smallest number of columns whose expected error is at most ``tol``.
 
     Parameters
@@ -46,10 +46,12 @@ def smallest(select: Select, tol: float) -> int:
         Returns the selected rule for a number of columns.
     tol : float
         Relative error in the Frobenius norm.
+    start : int
+        The number of columns to try first.
     """
-    low, high = 0, FIRST
+    low, high = 0, start
     while (error := expected_error(selection := select(high))) > tol:
-        if high == TRUSTED:
+        if high >= TRUSTED:
             fewer = expected_error(select(high // 4))
             if error > STILL * fewer:
                 raise ValueError(
@@ -61,11 +63,13 @@ def smallest(select: Select, tol: float) -> int:
             return _checked(high * (error / tol) ** 2, high, error, tol)
         low, high = high, min(math.ceil(high * _factor(error, tol, 1.2, 8.0)), TRUSTED)
     # Errors are roughly proportional to 1 / sqrt(number of columns), which gives a guess from the
-    # last error. Steps around the guess by half of PRECISION close the bracket.
+    # last error. Steps around the guess by half of PRECISION close the range from both sides. The
+    # search also ends if the error of `high` leaves no room for fewer columns.
     margin = math.sqrt(PRECISION)
+    least = error
     guess = high * (error / tol) ** 2 / margin
     step = 0
-    while high > low + 1 and high > PRECISION * low:
+    while high > low + 1 and high > PRECISION * low and least < tol / margin:
         step += 1
         middle = round(guess)
         if not low < middle < high or step % BISECT_EVERY == 0:
@@ -73,7 +77,7 @@ def smallest(select: Select, tol: float) -> int:
         middle = min(max(middle, low + 1), high - 1)
         error = _error_of(select, middle)
         if error <= tol:
-            high, guess = middle, middle * (error / tol) ** 2 / margin
+            high, least, guess = middle, error, middle * (error / tol) ** 2 / margin
         else:
             low, guess = middle, middle * (error / tol) ** 2 * margin if error < math.inf else 0.0
     return high

@@ -14,7 +14,7 @@ from quadfeat._utils.random import child
 from quadfeat.auto import budget
 from quadfeat.auto.candidates import Candidate
 from quadfeat.auto.sample import N_ROWS, Sample
-from quadfeat.auto.selection import Selection, choose
+from quadfeat.auto.selection import Selection, choose, choose_in_closed_form, has_closed_forms
 from quadfeat.kernels import Kernel
 from quadfeat.kernels.base import EVALUATIONS
 from quadfeat.maps import kernel_error
@@ -116,9 +116,14 @@ class Drawing:
         select: Callable[[int], Selection]
         if self._chooses_rule():
             select = partial(choose, sample, rng=looking)
+            # Closed forms are faster than trials, which may then find that fewer columns suffice.
+            start = budget.FIRST
+            if has_closed_forms(sample):
+                start = budget.smallest(partial(choose_in_closed_form, sample), tol)
         else:
             select = partial(budget.given, clone(as_rule(self.rule)), sample, rng=looking)
-        n_components = budget.smallest(select, tol)
+            start = budget.FIRST
+        n_components = budget.smallest(select, tol, start)
         n_pairs = kernel_error.default_pairs(self.kernel)
         while True:
             selection = select(n_components)

@@ -83,22 +83,48 @@ def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selec
     rng : numpy.random.Generator
         Generator for the trials.
     """
-    if sample.d <= QUASI_UP_TO:  # in higher dimensions there are few rules, so all rows are used
-        sample = sample.first(max(FEWEST_ROWS, ENTRIES_OF_SAMPLE // n_components))
-    return CHOICES.get(sample, n_components, rng, _choose)
+    return CHOICES.get(_rows_for(sample, n_components), n_components, rng, _choose)
+
+
+def choose_in_closed_form(sample: Sample, n_components: int) -> Selection:
+    """Return the best rule of those whose errors have closed forms, for :mod:`.budget`."""
+    sample = _rows_for(sample, n_components)
+    known, _ = _evaluated(sample, n_components)
+    return _selected(known, sample, n_components)
+
+
+def has_closed_forms(sample: Sample) -> bool:
+    """Return whether the errors of some rules have closed forms on this sample."""
+    return bool(_evaluated(sample, sample.d + 1)[0])
+
+
+def _rows_for(sample: Sample, n_components: int) -> Sample:
+    """Return the part of a sample on which rules with this many columns are compared."""
+    if sample.d > QUASI_UP_TO:  # in higher dimensions there are few rules, so all rows are used
+        return sample
+    return sample.first(max(FEWEST_ROWS, ENTRIES_OF_SAMPLE // n_components))
 
 
 def _choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selection:
-    candidates: list[Candidate] = []
-    others: list[Rule] = []  # rules without a closed form
-    forms = ClosedForms(sample)
+    candidates, others = _evaluated(sample, n_components)
+    candidates += try_out(others, sample, n_components, candidates, rng)
+    return _selected(candidates, sample, n_components)
+
+
+def _evaluated(sample: Sample, n_components: int) -> tuple[list[Candidate], list[Rule]]:
+    """Return the candidates with closed forms, and the rules without one."""
+    candidates, others, forms = [], [], ClosedForms(sample)
     for rule in rules_to_consider(sample, n_components):
         candidate = forms.candidate(rule, n_components)
         if candidate is None:
             others.append(rule)
         else:
             candidates.append(candidate)
-    candidates += try_out(others, sample, n_components, candidates, rng)
+    return candidates, others
+
+
+def _selected(candidates: list[Candidate], sample: Sample, n_components: int) -> Selection:
+    """Return the best candidate, or a faster one that is nearly as good."""
     ordered = tuple(sorted(candidates, key=lambda candidate: candidate.error))
     chosen = next((c for c in ordered if c.rule.is_fast(sample.d)), ordered[0])
     if chosen.error > WORTH_IT * ordered[0].error:

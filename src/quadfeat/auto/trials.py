@@ -24,8 +24,8 @@ ENTRIES_TO_DRAW = 2**19
 
 # A rule gets more trials as long as the choice may depend on them: its error may be larger or
 # smaller than that of its best rival, within this many standard errors, and smaller by this factor.
-CERTAIN = 2.0
-WORTH_TRYING = 1.03
+CERTAIN = 1.5
+WORTH_TRYING = 1.05
 
 # The relative standard deviation of the error of a draw, if there is only one draw of each rule.
 USUAL_SPREAD = 0.1
