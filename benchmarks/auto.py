@@ -7,9 +7,12 @@ the kernel matrix in the Frobenius norm, root mean square over draws.
 
     QUADFEAT_DATA=folder python benchmarks/auto.py [--datasets letter usps] [--out auto.csv]
     python benchmarks/auto.py --cost
+    python benchmarks/auto.py --choices after.csv [--before before.csv]
 
-Datasets are the files NAME.npz in the folder QUADFEAT_DATA, or scikit-learn's digits if it is not
-set. Finished cells are kept in the CSV file; run the script again to continue. Rules that are
+``--choices`` measures only ``"auto"``, in fewer cells. Run it with two versions of quadfeat to
+compare their choices and their time.
+
+Datasets are the files NAME.npz in the folder QUADFEAT_DATA, and scikit-learn's toy datasets. Finished cells are kept in the CSV file; run the script again to continue. Rules that are
 too slow have an empty column. The smallest of seven noisy errors is biased downward, and few draws
 are noisy in few dimensions. ``--again 1.08`` measures such cells again with more draws.
 """
@@ -28,7 +31,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
 from quadfeat import QuadratureFeatures, transform_into
 from quadfeat.auto.selection import Sample, choose
@@ -41,6 +44,7 @@ BASELINES = ("rff", "orf", "rom", "halton", "sobol", "gauss-hermite", "sr33")
 GAMMAS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times d
 BLOCKS = (1, 4, 16, 64)  # columns as multiples of d + 1
 COLUMNS = (100, 1000, 4000)
+FEW_COLUMNS = (100, 1000)  # with --choices
 N_ROWS = 200
 FIELDS = ("dataset", "scaling", "kernel", "columns", "d", "auto", *BASELINES, "chosen", "seconds")
 
@@ -59,6 +63,14 @@ COST_SHAPES = ((4, 1024), (16, 1024), (16, 4000), (54, 4000), (256, 1000), (256,
 # ORF decomposes d x d matrices, Halton points need memory of order d^2.
 MOST_COLUMNS = {"orf": 1024, "halton": 1024}
 
+TOYS = {
+    "breast_cancer": load_breast_cancer,
+    "diabetes": load_diabetes,
+    "digits": load_digits,
+    "iris": load_iris,
+    "wine": load_wine,
+}
+
 Cell = tuple[str, str, str, int]
 
 
@@ -73,8 +85,10 @@ KERNELS = (*(f"gaussian {gamma:g}" for gamma in GAMMAS), "arccos 0", "arccos 1")
 
 def load(name: str) -> np.ndarray[Any, Any]:
     """Return the rows of a dataset in random order."""
-    folder = os.environ.get("QUADFEAT_DATA")
-    X = np.load(Path(folder) / f"{name}.npz")["X"] if folder else load_digits().data
+    if name in TOYS:
+        X = TOYS[name]().data
+    else:
+        X = np.load(Path(os.environ["QUADFEAT_DATA"]) / f"{name}.npz")["X"]
     rows = np.random.default_rng(0).permutation(len(X))[:20_000]
     return np.asarray(X[rows], dtype=np.float64)
 
@@ -87,11 +101,11 @@ def scaled(X: np.ndarray[Any, Any], scaling: str) -> np.ndarray[Any, Any]:
     return (X - X.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
 
 
-def cells(names: list[str]) -> Iterator[Cell]:
-    """Yield the cells in order."""
+def cells(names: list[str], fixed: tuple[int, ...] = ()) -> Iterator[Cell]:
+    """Yield the cells in order, with other numbers of columns if they are given."""
     for name in names:
         d = load(name).shape[1]
-        counts = sorted({*(n * (d + 1) for n in BLOCKS), *COLUMNS})
+        counts = fixed or tuple(sorted({*(n * (d + 1) for n in BLOCKS), *COLUMNS}))
         for scaling in ("raw", "standardised"):
             for kernel in KERNELS:
                 for columns in counts:
@@ -109,7 +123,7 @@ def error(
     return float(((Z @ Z.T - gram) ** 2).sum() / (gram**2).sum())
 
 
-def measure(cell: Cell, more: int = 1) -> dict[str, Any]:
+def measure(cell: Cell, more: int = 1, baselines: tuple[str, ...] = BASELINES) -> dict[str, Any]:
     """Return the errors in a cell, from ``more`` times the usual number of draws."""
     name, scaling, kernel_name, columns = cell
     data = scaled(load(name), scaling)
@@ -120,7 +134,7 @@ def measure(cell: Cell, more: int = 1) -> dict[str, Any]:
     gram = kernel(X)
     row: dict[str, Any] = dict(zip(FIELDS, (*cell, d), strict=False))
     n_draws = int(np.clip(ENTRIES_OF_DRAWS // (columns * (len(X) + d)), FEWEST_DRAWS, DRAWS)) * more
-    for baseline in BASELINES:
+    for baseline in baselines:
         if d > MOST_COLUMNS.get(baseline, d):
             continue
         rng = np.random.default_rng([1, more])
@@ -221,13 +235,49 @@ def costs() -> str:
     return "\n".join(lines)
 
 
+def compare_choices(options: argparse.Namespace) -> str:
+    """Measure the choices of this version, and compare them with those of another version."""
+    running = Parallel(n_jobs=options.jobs)(
+        delayed(measure)(cell, 1, ()) for cell in cells(options.datasets, FEW_COLUMNS)
+    )
+    with options.choices.open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        writer.writerows(running)
+    if options.before is None:
+        return f"wrote {len(running)} cells"
+    before = {cell_of(row): row for row in read(options.before)}
+    lines = ["| dataset | d | cells | error after / before | largest | seconds before | after |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for name in [*options.datasets, None]:
+        pairs = [
+            (row, before[cell_of(row)])
+            for row in running
+            if cell_of(row) in before and name in (None, row["dataset"])
+        ]
+        if not pairs:
+            continue
+        values = np.array([float(new["auto"]) / float(old["auto"]) for new, old in pairs])
+        seconds = [
+            np.mean([float(row["seconds"]) for row in rows]) for rows in zip(*pairs, strict=True)
+        ]
+        lines.append(
+            f"| {name or 'all'} | {pairs[0][0]['d'] if name else ''} | {len(pairs)} "
+            f"| {geometric_mean(values):.3f} | {values.max():.3f} | {seconds[1]:.3f} "
+            f"| {seconds[0]:.3f} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Run the unfinished cells and print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     folder = os.environ.get("QUADFEAT_DATA")
-    known = sorted(path.stem for path in Path(folder).glob("*.npz")) if folder else ["digits"]
+    known = sorted(path.stem for path in Path(folder).glob("*.npz")) if folder else []
+    known = [name for name in known if np.load(Path(folder or "") / f"{name}.npz")["X"].ndim == 2]
+    known += TOYS
     parser.add_argument("--datasets", nargs="+", choices=known, default=known)
     parser.add_argument("--out", type=Path, default=Path("auto.csv"))
     parser.add_argument("--jobs", type=int, default=-1)
@@ -238,7 +288,12 @@ def main() -> None:
         help=f"measure cells where auto / best is above this again, with {AGAIN} times the draws",
     )
     parser.add_argument("--cost", action="store_true", help="only measure the cost of choosing")
+    parser.add_argument("--choices", type=Path, metavar="FILE", help="only measure auto's choices")
+    parser.add_argument("--before", type=Path, metavar="FILE", help="choices of another version")
     options = parser.parse_args()
+    if options.choices:
+        print(compare_choices(options))
+        return
     if options.cost:
         print(costs())
         return

@@ -47,8 +47,8 @@ def test_variance_agrees_with_draws(kernel, radii, tilt, directions, d, n_nodes)
     slices = radial_slices(kernel.spectrum, d, tilt)
     weights = kernel.spectrum.moment(d, tilt) / slices ** (2 * tilt)
     per_block, cosine = (d + 1, -1 / d) if directions == "simplex" else (d, 0.0)
-    moments = BlockMoments.of(distances, slices, weights, d, cosine)
-    expected = moments.variance(n_nodes, per_block, stratified=radii == "stratified")
+    moments = BlockMoments.of(distances, slices, weights, d)
+    expected = moments.variance(n_nodes, per_block, cosine, stratified=radii == "stratified")
 
     rule = SphericalRadial(
         directions=directions, tilt=tilt, radii=radii, origin="signed", rotation=Haar()
@@ -69,6 +69,8 @@ def test_variance_agrees_with_draws(kernel, radii, tilt, directions, d, n_nodes)
 def test_an_incomplete_block_has_a_larger_variance():
     kernel, d = Gaussian(0.5), 8
     radii = radial_slices(kernel.spectrum, d, 1.0)
-    moments = BlockMoments.of(np.array([0.5]), radii, d / radii**2, d, -1 / d)
-    one, cut, two = (float(moments.variance(n, d + 1, stratified=False)[0]) for n in (9, 13, 18))
+    moments = BlockMoments.of(np.array([0.5]), radii, d / radii**2, d)
+    one, cut, two = (
+        float(moments.variance(n, d + 1, -1 / d, stratified=False)[0]) for n in (9, 13, 18)
+    )
     assert two < one < cut  # half a block more breaks the exactness of a complete one

@@ -80,6 +80,8 @@ def follows_input(method: Method) -> Method:
 
     @functools.wraps(method)
     def in_numpy(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
+        if type(X) is np.ndarray:  # the usual case, without overhead for a few rows
+            return method(self, X, *arguments, **options)
         library = Library.of(X)
         result = method(self, to_numpy(X, "X"), *arguments, **options)
         return result if library is None else library.from_numpy(result)

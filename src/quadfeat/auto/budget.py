@@ -24,6 +24,9 @@ TRUSTED = 2**13
 FIRST = 64
 PRECISION = 1.03
 
+# Every so many steps, the search halves the range instead of guessing.
+BISECT_EVERY = 3
+
 # Four times as many columns should halve the error. If the error is still above this fraction, the
 # rule is biased, and more columns will not help.
 STILL = 0.8
@@ -34,7 +37,7 @@ GIVEN_ROWS = 128
 Select = Callable[[int], Selection]
 
 
-def smallest(select: Select, tol: float) -> int:
+def smallest(select: Select, tol: float, start: int = FIRST) -> int:
     """Return the smallest number of columns whose expected error is at most ``tol``.
 
     Parameters
@@ -43,10 +46,12 @@ def smallest(select: Select, tol: float) -> int:
         Returns the selected rule for a number of columns.
     tol : float
         Relative error in the Frobenius norm.
+    start : int
+        The number of columns to try first.
     """
-    low, high = 0, FIRST
+    low, high = 0, start
     while (error := expected_error(selection := select(high))) > tol:
-        if high == TRUSTED:
+        if high >= TRUSTED:
             fewer = expected_error(select(high // 4))
             if error > STILL * fewer:
                 raise ValueError(
@@ -57,22 +62,33 @@ def smallest(select: Select, tol: float) -> int:
             # For more columns, assume errors proportional to 1 / sqrt(number of columns).
             return _checked(high * (error / tol) ** 2, high, error, tol)
         low, high = high, min(math.ceil(high * _factor(error, tol, 1.2, 8.0)), TRUSTED)
-    while high > low + 1 and high > PRECISION * low:
-        middle = math.isqrt(low * high) if low else high // 2
+    # Errors are roughly proportional to 1 / sqrt(number of columns), which gives a guess from the
+    # last error. Steps around the guess by half of PRECISION close the range from both sides. The
+    # search also ends if the error of `high` leaves no room for fewer columns.
+    margin = math.sqrt(PRECISION)
+    least = error
+    guess = high * (error / tol) ** 2 / margin
+    step = 0
+    while high > low + 1 and high > PRECISION * low and least < tol / margin:
+        step += 1
+        middle = round(guess)
+        if not low < middle < high or step % BISECT_EVERY == 0:
+            middle = math.isqrt(low * high) if low else high // 2
         middle = min(max(middle, low + 1), high - 1)
-        if _suffices(select, middle, tol):
-            high = middle
+        error = _error_of(select, middle)
+        if error <= tol:
+            high, least, guess = middle, error, middle * (error / tol) ** 2 / margin
         else:
-            low = middle
+            low, guess = middle, middle * (error / tol) ** 2 * margin if error < math.inf else 0.0
     return high
 
 
-def _suffices(select: Select, n_components: int, tol: float) -> bool:
-    """Return whether ``n_components`` columns have an expected error of at most ``tol``."""
+def _error_of(select: Select, n_components: int) -> float:
+    """Return the expected error of ``n_components`` columns; infinity if they are too few."""
     try:
-        return expected_error(select(n_components)) <= tol
+        return expected_error(select(n_components))
     except ValueError:  # too few columns for the rule, such as one that matches moments
-        return False
+        return math.inf
 
 
 def more(n_components: int, error: float, tol: float) -> int:

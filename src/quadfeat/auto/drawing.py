@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -15,11 +14,11 @@ from quadfeat._utils.random import child
 from quadfeat.auto import budget
 from quadfeat.auto.candidates import Candidate
 from quadfeat.auto.sample import N_ROWS, Sample
-from quadfeat.auto.selection import Selection, choose
+from quadfeat.auto.selection import Selection, choose, choose_in_closed_form, has_closed_forms
 from quadfeat.kernels import Kernel
 from quadfeat.kernels.base import EVALUATIONS
 from quadfeat.maps import kernel_error
-from quadfeat.maps.kernel_error import KernelError
+from quadfeat.maps.kernel_error import KernelError, Pairs, PendingError
 from quadfeat.maps.kernel_map import KernelMap
 from quadfeat.maps.metric import map_of
 from quadfeat.maps.quadrature import Origin
@@ -33,6 +32,10 @@ from quadfeat.rules.presets import NAMED
 ENTRIES_AT_FIT = 2**22
 PAIRS_AT_FIT = (200, 10_000)
 
+# The rows of these pairs are held until the error is asked for. If they have more entries, the
+# error is estimated at once.
+ENTRIES_TO_HOLD = 2**20
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -45,7 +48,7 @@ class Drawn:
         The candidate rules, from best to worst.
     why : str
         The reason for the rule.
-    error : KernelError
+    error : KernelError or PendingError
         The error on the rows that the map was fitted to.
     bound : int or None
         The number of columns that the paper's bound requires, if a tolerance is given.
@@ -54,7 +57,7 @@ class Drawn:
     map: KernelMap
     candidates: tuple[Candidate, ...]
     why: str
-    error: KernelError
+    error: KernelError | PendingError
     bound: int | None = None
 
 
@@ -99,7 +102,11 @@ class Drawing:
             EVALUATIONS // self.kernel.evaluations_per_pair,
         )
         n_pairs = int(np.clip(affordable, *PAIRS_AT_FIT))
-        error = self._error(drawn, n_pairs, child(self.rng))
+        pairs = Pairs.of(self.view.table, n_pairs, child(self.rng))
+        entries = pairs.groups.size * self.view.table.shape[1]
+        if entries > ENTRIES_TO_HOLD:
+            return Drawn(drawn, selection.candidates, why, kernel_error.estimate(drawn, pairs))
+        error = PendingError(drawn.with_jobs(None), pairs)
         return Drawn(drawn, selection.candidates, why, error)
 
     def within(self, tol: float) -> Drawn:
@@ -109,14 +116,20 @@ class Drawing:
         select: Callable[[int], Selection]
         if self._chooses_rule():
             select = partial(choose, sample, rng=looking)
+            # Closed forms are faster than trials, which may then find that fewer columns suffice.
+            start = budget.FIRST
+            if has_closed_forms(sample):
+                start = budget.smallest(partial(choose_in_closed_form, sample), tol)
         else:
             select = partial(budget.given, clone(as_rule(self.rule)), sample, rng=looking)
-        n_components = budget.smallest(select, tol)
+            start = budget.FIRST
+        n_components = budget.smallest(select, tol, start)
         n_pairs = kernel_error.default_pairs(self.kernel)
         while True:
             selection = select(n_components)
             drawn, why = self._draw(selection, n_components)
-            error = self._error(drawn, n_pairs, looking)
+            pairs = Pairs.of(self.view.table, n_pairs, looking)
+            error = kernel_error.estimate(drawn, pairs)
             assert error.high is not None
             if error.high <= tol:
                 break
@@ -160,8 +173,3 @@ class Drawing:
                 f"{result.error_after:.3g} with them and {result.error_before:.3g} without them."
             )
         return map_of(self.kernel, nodes, origin).with_jobs(self.n_jobs), why
-
-    def _error(self, drawn: KernelMap, n_pairs: int, rng: Any) -> KernelError:
-        return kernel_error.of_map(
-            drawn, self.view.table, norm="frobenius", n_pairs=n_pairs, confidence=0.95, rng=rng
-        )

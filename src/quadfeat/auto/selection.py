@@ -15,7 +15,8 @@ import numpy as np
 
 from quadfeat._utils import validation as check
 from quadfeat.auto.candidates import Candidate
-from quadfeat.auto.closed_forms import closed_form
+from quadfeat.auto.choices import Choices
+from quadfeat.auto.closed_forms import ClosedForms
 from quadfeat.auto.sample import N_ROWS, Sample
 from quadfeat.auto.trials import Trial, trial_error, try_out
 from quadfeat.kernels import IsotropicSpectrum, Kernel
@@ -52,6 +53,9 @@ MATCHED_FROM = 1.25
 WORTH_IT = 1.05
 
 
+CHOICES: Choices[Selection] = Choices()
+
+
 class Selection(NamedTuple):
     """The chosen rule, all candidates from best to worst, and the reason in a few sentences."""
 
@@ -68,6 +72,8 @@ class Selection(NamedTuple):
 def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selection:
     """Return the best rule for a number of columns.
 
+    The latest choices are kept, so that a search over other parameters makes each of them once.
+
     Parameters
     ----------
     sample : Sample
@@ -77,17 +83,48 @@ def choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selec
     rng : numpy.random.Generator
         Generator for the trials.
     """
-    if sample.d <= QUASI_UP_TO:  # in higher dimensions there are few rules, so all rows are used
-        sample = sample.first(max(FEWEST_ROWS, ENTRIES_OF_SAMPLE // n_components))
-    candidates: list[Candidate] = []
-    others: list[Rule] = []  # rules without a closed form
+    return CHOICES.get(_rows_for(sample, n_components), n_components, rng, _choose)
+
+
+def choose_in_closed_form(sample: Sample, n_components: int) -> Selection:
+    """Return the best rule of those whose errors have closed forms, for :mod:`.budget`."""
+    sample = _rows_for(sample, n_components)
+    known, _ = _evaluated(sample, n_components)
+    return _selected(known, sample, n_components)
+
+
+def has_closed_forms(sample: Sample) -> bool:
+    """Return whether the errors of some rules have closed forms on this sample."""
+    return bool(_evaluated(sample, sample.d + 1)[0])
+
+
+def _rows_for(sample: Sample, n_components: int) -> Sample:
+    """Return the part of a sample on which rules with this many columns are compared."""
+    if sample.d > QUASI_UP_TO:  # in higher dimensions there are few rules, so all rows are used
+        return sample
+    return sample.first(max(FEWEST_ROWS, ENTRIES_OF_SAMPLE // n_components))
+
+
+def _choose(sample: Sample, n_components: int, rng: np.random.Generator) -> Selection:
+    candidates, others = _evaluated(sample, n_components)
+    candidates += try_out(others, sample, n_components, candidates, rng)
+    return _selected(candidates, sample, n_components)
+
+
+def _evaluated(sample: Sample, n_components: int) -> tuple[list[Candidate], list[Rule]]:
+    """Return the candidates with closed forms, and the rules without one."""
+    candidates, others, forms = [], [], ClosedForms(sample)
     for rule in rules_to_consider(sample, n_components):
-        candidate = closed_form(rule, sample, n_components)
+        candidate = forms.candidate(rule, n_components)
         if candidate is None:
             others.append(rule)
         else:
             candidates.append(candidate)
-    candidates += try_out(others, sample, n_components, candidates, rng)
+    return candidates, others
+
+
+def _selected(candidates: list[Candidate], sample: Sample, n_components: int) -> Selection:
+    """Return the best candidate, or a faster one that is nearly as good."""
     ordered = tuple(sorted(candidates, key=lambda candidate: candidate.error))
     chosen = next((c for c in ordered if c.rule.is_fast(sample.d)), ordered[0])
     if chosen.error > WORTH_IT * ordered[0].error:

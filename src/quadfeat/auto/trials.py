@@ -17,13 +17,18 @@ from quadfeat.rules.nodes import columns_per_node
 # Limits for the trials of a rule: the entries of all features and nodes, and the number of trials.
 ENTRIES_TO_TRY = 2**23
 LEAST_TRIALS = 2
-MOST_TRIALS = 32
+MOST_TRIALS = 16
 
-# Dense nodes with more entries are slow to draw, so they get only the first trials.
+# Dense nodes with more entries are slow to draw, so they get only one trial.
 ENTRIES_TO_DRAW = 2**19
 
-# A rule whose first trials have an error above this multiple of the best is not tried again.
-PROMISING = 1.4
+# A rule gets more trials as long as the choice may depend on them: its error may be larger or
+# smaller than that of its best rival, within this many standard errors, and smaller by this factor.
+CERTAIN = 1.5
+WORTH_TRYING = 1.05
+
+# The relative standard deviation of the error of a draw, if there is only one draw of each rule.
+USUAL_SPREAD = 0.1
 
 
 def try_out(
@@ -33,7 +38,7 @@ def try_out(
     known: list[Candidate],
     rng: np.random.Generator,
 ) -> list[Candidate]:
-    """Estimate the errors of rules from a few trials each, and more for promising rules.
+    """Estimate the errors of rules from a few trials each, and more where the choice is open.
 
     Parameters
     ----------
@@ -44,7 +49,7 @@ def try_out(
     n_components : int
         Number of columns of the map.
     known : list of Candidate
-        Candidates with known errors, which decide whether a rule is promising.
+        Candidates with known errors, the other rivals of each rule.
     rng : numpy.random.Generator
         Generator for the draws.
     """
@@ -53,15 +58,32 @@ def try_out(
     entries = (len(sample.gram) + 4 * sample.d) * n_components
     entries *= sample.kernel.nonlinearity.cost
     most = int(np.clip(ENTRIES_TO_TRY // (4 * entries), LEAST_TRIALS, MOST_TRIALS))
-    first = max(1, most // 4)
-    for trial in tried:
-        trial.run(first, rng)
-    best = min(candidate.error for candidate in (*known, *(trial.candidate() for trial in tried)))
     for trial in tried:
         is_slow = not trial.rule.is_fast(sample.d) and n_components * sample.d > ENTRIES_TO_DRAW
-        if trial.candidate().error <= PROMISING * best and not is_slow:
-            trial.run(most - first, rng)
+        trial.most = 1 if is_slow else most
+        trial.run(min(LEAST_TRIALS, trial.most), rng)
+    while contenders := _contenders(tried, known):
+        for trial in contenders:  # each round doubles the number of trials
+            done = len(trial.block_errors)
+            trial.run(min(done, trial.most - done), rng)
     return [trial.candidate() for trial in tried]
+
+
+def _contenders(tried: list[Trial], known: list[Candidate]) -> list[Trial]:
+    """Return the rules of which more trials may change the choice."""
+    errors = [trial.candidate().error for trial in tried]
+    least_known = min((candidate.error for candidate in known), default=math.inf)
+    spreads = [trial.spread() for trial in tried if len(trial.block_errors) > 1]
+    spread = math.sqrt(np.mean(np.square(spreads))) if spreads else USUAL_SPREAD
+    found = []
+    for index, (trial, error) in enumerate(zip(tried, errors, strict=True)):
+        done = len(trial.block_errors)
+        rival = min([least_known, *errors[:index], *errors[index + 1 :]])
+        margin = CERTAIN * spread / math.sqrt(done)
+        is_open = error * (1.0 - margin) * WORTH_TRYING < rival < error * (1.0 + margin)
+        if is_open and done < trial.most:
+            found.append(trial)
+    return found
 
 
 @dataclass
@@ -74,6 +96,7 @@ class Trial:
     n_rest: int  # number of remaining nodes
     block_columns: int
     rest_columns: int
+    most: int = MOST_TRIALS  # largest number of draws
     block_errors: list[float] = field(default_factory=list)
     rest_errors: list[float] = field(default_factory=list)
 
@@ -103,6 +126,11 @@ class Trial:
             self.block_errors.append(trial_error(self.rule, self.sample, self.block_columns, rng))
             if self.n_rest:
                 self.rest_errors.append(trial_error(rest_rule, self.sample, self.rest_columns, rng))
+
+    def spread(self) -> float:
+        """Return the relative standard deviation of the error of a draw, in the Frobenius norm."""
+        mean = float(np.mean(self.block_errors))
+        return float(np.std(self.block_errors, ddof=1)) / mean / 2 if mean > 0 else 0.0
 
     def candidate(self) -> Candidate:
         """Return the rule with the best weight of the remaining nodes, and its error."""

@@ -17,23 +17,26 @@ polynomials, orthonormal for the distribution of ``s`` on the sphere, and
 where :math:`E[a_l(\rho_i) a_l(\rho_j)]` is :math:`E[a_l]^2` for independent radii. Stratified radii
 are in ``M`` different slices. With the means :math:`\mu_k` of :math:`a_l` over the slices, the
 expectation is :math:`(M\, E[a_l]^2 - \overline{\mu_k^2}) / (M - 1)`. Integrals over ``s`` and the
-radius are sums over a few nodes. The formula neglects the stretching of radii
+radius are sums over a few nodes. Since ``h`` is even in ``s``, only even degrees and positive nodes
+are used. The formula neglects the stretching of radii
 (``origin="match"``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
+from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.validation import Float64Array
 
 N_ANGLES = 40  # number of nodes of the Gauss rule for s, and of polynomials
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AngularRule:
     """The Gauss rule for a coordinate ``s`` of a random direction, and its polynomials.
 
@@ -53,6 +56,7 @@ class AngularRule:
     recurrence: Float64Array
 
     @classmethod
+    @lru_cache(maxsize=16)
     def of(cls, d: int, n: int = N_ANGLES) -> AngularRule:
         """Return the rule in ``d`` dimensions by the method of Golub and Welsch.
 
@@ -97,30 +101,53 @@ class BlockMoments:
     Attributes
     ----------
     coefficients : array of shape (n_distances, n_radii, n_degrees)
-        The coefficients ``a_l`` at equally likely radii, in increasing order.
-    ratios : array of shape (n_degrees,)
-        ``P_l(c)`` for the inner product ``c`` of two directions of a block.
+        The coefficients ``a_l`` of even degrees at equally likely radii, in increasing order.
+    angles : AngularRule
     """
 
     coefficients: Float64Array
-    ratios: Float64Array
+    angles: AngularRule
 
     @classmethod
     def of(
-        cls, distances: Float64Array, radii: Float64Array, weights: Float64Array, d: int, c: float
+        cls, distances: Float64Array, radii: Float64Array, weights: Float64Array, d: int
     ) -> BlockMoments:
         """Return the moments for equally likely ``radii`` of nodes with ``weights / M``."""
         angles = AngularRule.of(d)
-        half_angles = np.multiply.outer(np.outer(distances, radii), angles.nodes / 2.0)
-        values = -2.0 * np.sin(half_angles) ** 2 * weights[:, None]  # cos - 1 without cancellation
-        return cls(values @ angles.projections.T, angles.ratios(c))
+        positive = angles.nodes > 0.0
+        sines = np.sin(np.multiply.outer(np.outer(distances, radii), angles.nodes[positive] / 2.0))
+        values = -2.0 * sines**2 * weights[:, None]  # cos - 1 without cancellation
+        return cls(values @ (2.0 * angles.projections[::2, positive].T), angles)
 
-    @property
+    @cached_property
     def mean(self) -> Float64Array:
         """``E[h]`` for each distance, which equals ``k - 1`` for an unbiased rule."""
         return np.asarray(self.coefficients[:, :, 0].mean(axis=1))
 
-    def variance(self, n_nodes: int, per_block: int, *, stratified: bool) -> Float64Array:
+    @cached_property
+    def _mean_squares(self) -> Float64Array:
+        """The mean of the squared coefficients over radii, shape (n_distances, n_degrees)."""
+        return np.asarray((self.coefficients**2).mean(axis=1))
+
+    @cached_property
+    def _squared_means(self) -> Float64Array:
+        """The squares of the mean coefficients, shape (n_distances, n_degrees)."""
+        return np.asarray(self.coefficients.mean(axis=1) ** 2)
+
+    @cached_property
+    def _integrals(self) -> Float64Array:
+        """The integrals of the coefficients up to each radius, with 0 at the start."""
+        integrals = np.cumsum(self.coefficients, axis=1) / self.coefficients.shape[1]
+        return np.concatenate([np.zeros_like(integrals[:, :1]), integrals], axis=1)
+
+    @cached_property
+    def _mean_steps(self) -> Float64Array:
+        """The sum of squared differences between radii, shape (n_distances, n_degrees)."""
+        return np.asarray((np.diff(self.coefficients, axis=1) ** 2).sum(axis=1))
+
+    def variance(
+        self, n_nodes: int, per_block: int, cosine: float, *, stratified: bool
+    ) -> Float64Array:
         """Return the variance of the mean over nodes, for each distance.
 
         Parameters
@@ -129,17 +156,19 @@ class BlockMoments:
             Number of nodes. The last block may be incomplete.
         per_block : int
             Number of nodes in a whole block.
+        cosine : float
+            The inner product of two directions of a block.
         stratified : bool
             Whether the radii are stratified.
         """
         n_blocks, rest = divmod(n_nodes, per_block)
         pairs = n_nodes * (n_nodes - 1)
         same_block = n_blocks * per_block * (per_block - 1) + rest * (rest - 1)
-        squares = (self.coefficients**2).mean(axis=1).sum(axis=1)
-        products = self.coefficients.mean(axis=1) ** 2  # for two nodes, one for each degree
+        squares = self._mean_squares.sum(axis=1)
+        products = self._squared_means  # for two nodes, one for each degree
         if stratified and n_nodes > 1:
             products = (n_nodes * products - self._slice_squares(n_nodes)) / (n_nodes - 1)
-        within, between = products @ self.ratios, products[:, 0]
+        within, between = products @ self.angles.ratios(cosine)[::2], products[:, 0]
         total = n_nodes * squares + same_block * within + (pairs - same_block) * between
         return np.maximum(total / n_nodes**2 - self.mean**2, 0.0)
 
@@ -152,12 +181,10 @@ class BlockMoments:
         if n_slices >= n_radii:
             # Slices are narrower than the steps between radii: estimate the variance within a slice
             # from differences.
-            steps = np.diff(self.coefficients, axis=1) ** 2
-            within = steps.sum(axis=1) / max(1, n_radii - 1) * (n_radii / n_slices) ** 2 / 12.0
-            return np.asarray((self.coefficients**2).mean(axis=1) - within)
+            scale = (n_radii / n_slices) ** 2 / 12.0 / max(1, n_radii - 1)
+            return self._mean_squares - self._mean_steps * scale
         # Integrate up to the ends of the slices, with coefficients constant between radii.
-        integrals = np.cumsum(self.coefficients, axis=1) / n_radii
-        integrals = np.concatenate([np.zeros_like(integrals[:, :1]), integrals], axis=1)
+        integrals = self._integrals
         ends = np.arange(n_slices + 1) * (n_radii / n_slices)
         below = np.minimum(ends.astype(int), n_radii - 1)
         part = (ends - below)[:, None]

@@ -162,11 +162,9 @@ def largest_magnitude(X: Any) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
             finite = np.isfinite(values.sum()) or np.isfinite(values).all()
         return check.largest_magnitude(values) if finite else np.inf
-    native = {
-        "float32": _native.largest_magnitude_float32,
-        "float64": _native.largest_magnitude_float64,
-    }[values.dtype.name]
-    return float(native(np.atleast_2d(values), CORE))
+    is_single = values.dtype == np.float32
+    native = _native.largest_magnitude_float32 if is_single else _native.largest_magnitude_float64
+    return float(native(values if values.ndim == 2 else np.atleast_2d(values), CORE))
 
 
 class CompiledMap(ABC):

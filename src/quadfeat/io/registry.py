@@ -94,6 +94,9 @@ class Registration:
         """Return the attributes to save, given an object."""
         if self.is_record:
             return {name: getattr(thing, name) for name in self.required}
+        prepare = getattr(self.kind, "before_saving", None)
+        if prepare is not None:
+            prepare(thing)
         held = dict(vars(thing))  # a copy, since another thread may add an attribute
         dropped, paths = self.declared("unsaved_attributes"), self.declared("path_parameters")
         return {
@@ -197,6 +200,8 @@ def register(
         Raises a ``ValueError`` if the parts of the object do not fit together. ``save`` and
         ``load`` call it, for the parts of an object before the object itself. A file from an
         unknown source can contain any values, and this method has to reject invalid ones.
+    ``before_saving(self)``
+        Computes attributes that have to be saved, but are otherwise computed on first use.
     ``migrate(attributes, found_format)``
         A static or class method that converts the attributes of older formats. It takes the
         attributes in a file (a dict) and the format of the file, and returns the attributes of the

@@ -11,6 +11,7 @@ import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import core
+from quadfeat.maps.coefficients import ScaledCoefficients
 
 Self = TypeVar("Self", bound="FeatureMap")
 
@@ -167,12 +168,12 @@ class FeatureMap(ABC):
         The product is computed in the dtype of ``X``, for coefficients of any magnitude. The
         intercept is added in float64.
         """
-        largest = np.abs(coefficients).max(axis=0, initial=0.0)
-        if not np.isfinite(largest).all():
-            raise ValueError("the coefficients are beyond the range of float64: rescale y.")
-        # Scale the coefficients by powers of two, so that float32 can hold them.
-        units = np.ldexp(1.0, np.frexp(largest)[1])
-        return np.asarray(self.multiply(X, coefficients / units) * units + intercept)
+        scaled = self.scaled(coefficients, X.dtype)
+        return np.asarray(self.multiply(X, scaled.values) * scaled.units + intercept)
+
+    def scaled(self, coefficients: Float64Array, dtype: Any) -> ScaledCoefficients:
+        """Return coefficients in a dtype and their units; subclasses may keep them."""
+        return ScaledCoefficients.of(coefficients, dtype)
 
     def in_float64(self, X: Any) -> Iterator[tuple[slice, Float64Array]]:
         """Yield slices of rows and their columns as float64.

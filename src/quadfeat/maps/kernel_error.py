@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import sparse, stats
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
@@ -78,45 +77,86 @@ class KernelError:
         )
 
 
+class PendingError:
+    """An error that is estimated when it is first asked for.
+
+    Until then, it holds the map and the rows of the pairs.
+    """
+
+    def __init__(self, features: KernelMap, pairs: Pairs) -> None:
+        self.features = features
+        self.pairs = pairs.detached()
+        # Raise the errors of a map that cannot be computed for these rows at once.
+        rows = self.pairs.X
+        largest = abs(rows).max(axis=1)
+        row = int(np.argmax(largest.toarray() if sparse.issparse(rows) else largest))
+        features.columns(rows[row : row + 1])
+
+    def estimated(self) -> KernelError:
+        """Estimate the error."""
+        return estimate(self.features, self.pairs)
+
+
 def default_pairs(kernel: Kernel) -> int:
     """Return the default number of pairs."""
     return min(N_PAIRS, max(1000, EVALUATIONS // kernel.evaluations_per_pair))
 
 
-def of_map(features: KernelMap, X: Any, **options: Any) -> KernelError:
-    """Return the error of a map on validated rows; options are those of :func:`estimate`."""
-    return estimate(features.columns, features.kernel, X, n_columns=features.n_columns, **options)
-
-
-def estimate(
-    features: Callable[[Any], Array],
-    kernel: Kernel,
-    X: Any,
-    *,
-    n_columns: int,
-    norm: str,
-    n_pairs: int,
-    confidence: float,
-    rng: np.random.Generator,
-) -> KernelError:
-    """Return the error of a map on ``X``; see ``QuadratureFeatures.kernel_error``.
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Sampled pairs of rows, on which errors are measured.
 
     Rows are drawn in groups, and all pairs of a group are used. So there are far more pairs than
     rows, and features are computed for few rows. Groups are independent, so the variance of their
     means gives a confidence interval.
+
+    Attributes
+    ----------
+    X : array or CSR matrix
+        Rows, among them those of all groups.
+    groups : array of shape (n_groups, size)
+        The indices of the rows of each group.
+    n_rows : int
+        Number of rows from which the groups were drawn.
     """
+
+    X: Any
+    groups: Array
+    n_rows: int
+
+    @classmethod
+    def of(cls, X: Any, n_pairs: int, rng: np.random.Generator) -> Pairs:
+        """Draw pairs of rows, or take all pairs if there are no more than ``n_pairs``."""
+        check.check_count(n_pairs, "n_pairs", minimum=10)
+        n_rows = X.shape[0]
+        complete = n_rows * (n_rows - 1) // 2 <= n_pairs
+        groups = np.arange(n_rows)[None] if complete else _groups(n_rows, n_pairs, rng)
+        return cls(X, groups, n_rows)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all pairs of rows were taken."""
+        return self.groups.shape == (1, self.n_rows)
+
+    def detached(self) -> Pairs:
+        """Return the same pairs with a copy of their rows instead of all rows."""
+        distinct, places = np.unique(self.groups, return_inverse=True)
+        return Pairs(self.X[distinct], places.reshape(self.groups.shape), self.n_rows)
+
+
+def estimate(
+    features: KernelMap, pairs: Pairs, *, norm: str = "frobenius", confidence: float = 0.95
+) -> KernelError:
+    """Return the error of a map on pairs of rows; see ``QuadratureFeatures.kernel_error``."""
     check.check_choice(norm, "norm", NORMS)
-    check.check_count(n_pairs, "n_pairs", minimum=10)
     if not check.is_number(confidence) or not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r} is not valid: pass a number between 0 and 1.")
-    n_rows = X.shape[0]
-    complete = n_rows * (n_rows - 1) // 2 <= n_pairs
-    groups = np.arange(n_rows)[None] if complete else _groups(n_rows, n_pairs, rng)
+    X, groups, n_rows, complete = pairs.X, pairs.groups, pairs.n_rows, pairs.is_complete
     size = groups.shape[1]
     looked_at = len(groups) * size * (size - 1) // 2
-    per_batch = max(1, ENTRIES_PER_BATCH // (size * max(n_columns, size * X.shape[1])))
+    per_batch = max(1, ENTRIES_PER_BATCH // (size * max(features.n_columns, size * X.shape[1])))
     parts = [
-        _errors(features, kernel, X, groups[start : start + per_batch])
+        _errors(features, X, groups[start : start + per_batch])
         for start in range(0, len(groups), per_batch)
     ]
     errors, values = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -142,18 +182,17 @@ def _groups(n_rows: int, n_pairs: int, rng: np.random.Generator) -> Array:
     return np.stack([rng.choice(n_rows, size=size, replace=False) for _ in range(n_groups)])
 
 
-def _errors(
-    features: Callable[[Any], Array], kernel: Kernel, X: Any, groups: Array
-) -> tuple[Float64Array, Float64Array]:
+def _errors(features: KernelMap, X: Any, groups: Array) -> tuple[Float64Array, Float64Array]:
     """Return the errors of a map on all pairs of each group, and the exact kernel.
 
     Both have shape (n_groups, size, size).
     """
-    n_groups, size = groups.shape
-    rows = X[groups.ravel()]
+    distinct, places = np.unique(groups, return_inverse=True)
+    places = places.reshape(groups.shape)
+    rows = X[distinct]
     # Products are in float64, so that their rounding does not count as an error of the features.
-    Z = features(rows).astype(np.float64, copy=False).reshape(n_groups, size, -1)
-    exact = _exact(kernel, check.to_dense_float64(rows).reshape(n_groups, size, -1))
+    Z = features.columns(rows).astype(np.float64, copy=False)[places]
+    exact = _exact(features.kernel, check.to_dense_float64(rows)[places])
     return Z @ Z.transpose(0, 2, 1) - exact, exact
 
 

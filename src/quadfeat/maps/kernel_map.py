@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from quadfeat._utils.validation import Float64Array
+from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.kernels import Kernel
 from quadfeat.maps.base import FeatureMap
+from quadfeat.maps.coefficients import ScaledCoefficients
 from quadfeat.rules.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -32,6 +33,18 @@ class KernelMap(FeatureMap):
     kernel: Kernel
     nodes: Nodes
     origin: Origin | None
+
+    def __post_init__(self) -> None:
+        vars(self)["_compiled"] = {}  # values that are computed on first use
+
+    def scaled(self, coefficients: Float64Array, dtype: Any) -> ScaledCoefficients:
+        return ScaledCoefficients.kept(vars(self)["_compiled"], coefficients, dtype)
+
+    def left_factor(self, V: Any, dtype: Any) -> Array:
+        _, kept = vars(self)["_compiled"].get(("coefficients", dtype), (None, None))
+        if kept is not None and V is kept.values:  # checked when it was scaled
+            return kept.values  # type: ignore[no-any-return]
+        return super().left_factor(V, dtype)
 
     @abstractmethod
     def with_nodes(self: Self, nodes: Nodes, origin: Origin | None) -> Self:

@@ -60,9 +60,6 @@ class MetricMap(KernelMap):
     projection: Projection
     inner: QuadratureMap
 
-    def __post_init__(self) -> None:
-        vars(self)["_compiled"] = {}
-
     def check_consistency(self) -> None:
         """Raise an error if the parts do not fit together; see ``quadfeat.io.register``."""
         checks.check_kind(self.projection, Projection, "projection of map_")

@@ -58,9 +58,6 @@ class QuadratureMap(KernelMap):
     nodes: Nodes
     origin: Origin | None = None
 
-    def __post_init__(self) -> None:
-        vars(self)["_compiled"] = {}
-
     def check_consistency(self) -> None:
         """Raise an error if kernel and nodes do not fit together; see ``quadfeat.io.register``."""
         checks.check_kind(self.kernel, Kernel, "kernel of map_")
@@ -100,7 +97,7 @@ class QuadratureMap(KernelMap):
         return gradients(self.kernel, self.nodes, X, coefficients, estimator=ESTIMATOR)
 
     def write(self, X: Any, out: Array) -> None:
-        threads = core.n_threads(self.n_jobs)
+        threads = self._threads(out.size)
         if not sparse.issparse(X):
             near = self._engine(X.dtype, far=False)
             # The core checks the range while it reads entries. This suffices for most data.
@@ -121,8 +118,18 @@ class QuadratureMap(KernelMap):
         if not engine.multiplies(X, V.shape[1]):
             return self.multiply_blocks(X, V, self._writer_of(engine))
         out: Array = np.empty((X.shape[0], V.shape[1]), dtype=X.dtype)
-        engine.multiply(X, V, out, core.n_threads(self.n_jobs))
+        engine.multiply(X, V, out, self._threads(X.shape[0] * self.n_columns))
         return out
+
+    def _threads(self, entries: int) -> int:
+        """Return the number of threads for this many entries of features.
+
+        Few entries get one thread in any case. Counting the processors would take as long.
+        """
+        if entries < 2 * core.ENTRIES_PER_THREAD:
+            check.check_n_jobs(self.n_jobs)
+            return 1
+        return core.n_threads(self.n_jobs)
 
     def transpose_multiply(self, X: Any, U: Any) -> Float64Array:
         unit, right = in_units(U)
@@ -168,8 +175,11 @@ class QuadratureMap(KernelMap):
 
     def engine_for(self, X: Any) -> CompiledMap:
         """Return the engine for these rows; reject rows whose features overflow."""
-        far = X.shape[0] > 0 and self._reaches_far(X)
-        return self._engine(X.dtype, far=far)
+        if X.shape[0] == 0:
+            return self._engine(X.dtype, far=False)
+        largest = core.largest_magnitude(X)
+        near = 0.0 < largest <= self._range_of_core(X.dtype)
+        return self._engine(X.dtype, far=not near and self._reaches_far(X, largest))
 
     def _engine(self, dtype: Any, *, far: bool) -> CompiledMap:
         """Return the engine for a dtype, compiled on first use."""
@@ -205,12 +215,11 @@ class QuadratureMap(KernelMap):
             kept = cache[key] = compute()
         return kept
 
-    def _reaches_far(self, X: Any) -> bool:
+    def _reaches_far(self, X: Any, largest: float) -> bool:
         """Return whether arguments may be too large for the native core.
 
         Raise an error if rows are not finite, or a feature would overflow the dtype.
         """
-        largest = core.largest_magnitude(X)
         if not np.isfinite(largest):
             assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
         argument = self._largest_argument(largest, X.dtype)

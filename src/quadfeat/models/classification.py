@@ -296,7 +296,7 @@ class QuadratureRidgeClassifier(BlockScoreMixin, ClassifierMixin, QuadratureMode
         """
         if is_dask(X):
             return self._lazily("decision_function", X)
-        X = self._rows(X)
+        X = self._validated(X)
         self._check_classes()
         decisions = self._decisions(X)
         return decisions[:, 0] if len(self.classes_) == 2 else decisions

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.array_api import to_numpy
 from quadfeat.io.pickles import VersionedState
 from quadfeat.models import notebook
 from quadfeat.models.given_kernel import with_parameters
@@ -11,6 +16,9 @@ from quadfeat.models.given_kernel import with_parameters
 Self = TypeVar("Self", bound="KernelEstimator")
 
 KERNEL_PREFIX = "kernel__"
+
+# Dtypes in the byte order of the machine.
+NATIVE_FLOATS = tuple(map(np.dtype, check.FLOAT_DTYPES))
 
 
 class KernelEstimator(VersionedState):
@@ -51,6 +59,40 @@ class KernelEstimator(VersionedState):
             params = others | {"kernel": with_parameters(self, kernel, nested)}
         super().set_params(**params)
         return self
+
+    # Rows of a fitted estimator. scikit-learn's validation takes several times as long as the
+    # features of a few rows, so it is skipped for arrays that need none.
+
+    def _check_fitted(self) -> None:
+        """Raise an error if this estimator is not fitted."""
+        if self.needed_attributes[0] not in vars(self):
+            check_is_fitted(self)
+
+    def _validated(self, X: Any) -> Any:
+        """Validate the columns of ``X``. The map checks later that entries are finite."""
+        self._check_fitted()
+        if self._is_as_fitted(X):
+            return X
+        X = validate_data(
+            self,
+            to_numpy(X, "X"),
+            accept_sparse="csr",
+            dtype=check.FLOAT_DTYPES,
+            ensure_all_finite=False,
+            reset=False,
+        )
+        return check.without_duplicates(X)
+
+    def _is_as_fitted(self, X: Any) -> bool:
+        """Return whether ``X`` needs no validation by scikit-learn."""
+        return (
+            type(X) is np.ndarray
+            and X.ndim == 2
+            and X.dtype in NATIVE_FLOATS
+            and X.shape[0] > 0
+            and X.shape[1] == vars(self).get("n_features_in_")
+            and "feature_names_in_" not in vars(self)
+        )
 
     # scikit-learn's diagram in notebooks, with a table of fitted values.
 

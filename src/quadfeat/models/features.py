@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -10,12 +9,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import follows_input, to_numpy
-from quadfeat._utils.fitted import changing, on_snapshot
+from quadfeat._utils.fitted import changing, on_snapshot, snapshot
 from quadfeat._utils.random import generator
 from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.rows import ArrayRows, Rows
 from quadfeat.io import register
 from quadfeat.kernels import Kernel
+from quadfeat.maps.kernel_error import PendingError
 from quadfeat.maps.survey import View, view_of
 from quadfeat.models import saved_features
 from quadfeat.models.fitted_features import FittedFeatures
@@ -86,7 +86,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         The reason for this rule and number of columns, in a sentence or two.
     approximation_error_ : KernelError
         The relative error of this map on the data in :meth:`fit`, estimated from a sample of pairs
-        of rows; see :meth:`kernel_error`.
+        of rows; see :meth:`kernel_error`. It is estimated when it is first read, pickled or saved.
+        Until then, this object keeps the up to 1344 rows of the sample.
     n_components_ : int
         Number of output columns.
     n_components_bound_ : int or None
@@ -210,8 +211,10 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         kernel = given_kernel(self)
         deviation = view.deviation if kernel.depends_on_deviation() else 1.0
         # Work on a copy, so that a failed fit leaves this object unchanged.
-        draft = copy.copy(self)
-        draft.__dict__ = {k: v for k, v in vars(self).items() if not k.endswith("_")}
+        draft = snapshot(self)
+        draft.__dict__ = {
+            k: v for k, v in vars(self).items() if not k.endswith("_") and k != "_pending_error"
+        }
         validate_data(draft, columns, skip_check_array=True)
         resolved = kernel.resolve_for(view.table.shape[1], deviation)
         warn_of_raw_columns(resolved, view, getattr(draft, "feature_names_in_", names))
@@ -229,7 +232,10 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
             drawn = drawing.with_columns(n_components)
         draft.map_ = drawn.map.with_jobs(None)
         draft.candidates_, draft.why_ = drawn.candidates, drawn.why
-        draft.approximation_error_ = drawn.error
+        if isinstance(drawn.error, PendingError):
+            draft._pending_error = drawn.error
+        else:
+            draft.approximation_error_ = drawn.error
         draft.n_components_bound_ = drawn.bound
         self.__dict__ = draft.__dict__
         return self
@@ -290,6 +296,19 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         "n_components_bound_",
         "_sklearn_output_config",
     )
+
+    unsaved_attributes = ("_pending_error",)
+
+    def before_saving(self) -> None:
+        """Estimate the error, so that pickles and files have it, but no rows of the data."""
+        if "_pending_error" in vars(self):
+            self.approximation_error_  # noqa: B018
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.before_saving()
+        state = super().__getstate__()
+        state.pop("_pending_error", None)
+        return state
 
     def check_consistency(self) -> None:
         """Raise an error if the fitted attributes are inconsistent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.fitted import on_snapshot
@@ -80,26 +80,13 @@ class FittedModel(KernelEstimator):
             )
         return self.map_
 
-    def _rows(self, X: Any) -> Any:
-        """Validate rows for prediction."""
-        check_is_fitted(self)
-        X = validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse="csr",
-            dtype=check.FLOAT_DTYPES,
-            ensure_all_finite=False,
-        )
-        return check.without_duplicates(X)
-
     def targets(self) -> Targets:
         """Return the encoding of targets as columns."""
         raise NotImplementedError
 
     def _solved(self) -> Any:
         """Return the solution, with the map and the targets that it needs on first use."""
-        check_is_fitted(self)
+        self._check_fitted()
         self._solution.complete(self.map_, self.targets())
         return self._solution
 

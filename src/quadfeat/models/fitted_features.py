@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
-from quadfeat._utils.array_api import follows_input, to_numpy
+from quadfeat._utils.array_api import follows_input
 from quadfeat._utils.fitted import on_snapshot
+from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array
 from quadfeat.kernels import Kernel
@@ -49,6 +50,23 @@ class FittedFeatures(KernelEstimator):
     def n_components_(self) -> int:
         """Number of output columns."""
         return self.map_.n_columns
+
+    @cached_property
+    def approximation_error_(self) -> KernelError:
+        """The relative error of this map on the data in ``fit``, estimated on first use."""
+        held = vars(self)
+        pending = held.get("_pending_error")
+        if pending is None:
+            if "approximation_error_" in held:  # another thread was faster
+                return held["approximation_error_"]  # type: ignore[no-any-return]
+            check_is_fitted(self)
+            raise AttributeError(
+                "approximation_error_ is not available, because grow() had no data: call "
+                "kernel_error(X)."
+            )
+        error: KernelError = held.setdefault("approximation_error_", pending.estimated())
+        held.pop("_pending_error", None)
+        return error
 
     _n_features_out = n_components_  # the name that scikit-learn expects
 
@@ -128,14 +146,9 @@ class FittedFeatures(KernelEstimator):
         """
         X = self._validated(X)
         assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
-        return kernel_error.of_map(
-            self._threaded(),
-            X,
-            norm=norm,
-            n_pairs=kernel_error.default_pairs(self.kernel_) if n_pairs is None else n_pairs,
-            confidence=confidence,
-            rng=generator(random_state),
-        )
+        n_pairs = kernel_error.default_pairs(self.kernel_) if n_pairs is None else n_pairs
+        pairs = kernel_error.Pairs.of(X, n_pairs, generator(random_state))
+        return kernel_error.estimate(self._threaded(), pairs, norm=norm, confidence=confidence)
 
     @on_snapshot
     def fingerprint(self) -> str:
@@ -164,33 +177,3 @@ class FittedFeatures(KernelEstimator):
         """Return the features as an array, regardless of ``set_output``."""
         X = self._validated(X)  # before map_ is used, because it checks that the map is fitted
         return self._threaded().columns(X)
-
-    def _validated(self, X: Any) -> Any:
-        """Validate the columns of ``X``. The map checks later that entries are finite."""
-        check_is_fitted(self)
-        if self._is_as_fitted(X):
-            return X
-        X = validate_data(
-            self,
-            to_numpy(X, "X"),
-            accept_sparse="csr",
-            dtype=check.FLOAT_DTYPES,
-            ensure_all_finite=False,
-            reset=False,
-        )
-        return check.without_duplicates(X)
-
-    def _is_as_fitted(self, X: Any) -> bool:
-        """Return whether ``X`` needs no validation by scikit-learn.
-
-        That validation can take as long as the transform of a few rows.
-        """
-        return (
-            type(X) is np.ndarray
-            and X.ndim == 2
-            and X.dtype in check.FLOAT_DTYPES
-            and X.dtype.isnative
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-        )

@@ -63,5 +63,6 @@ def grow(features: QuadratureFeatures, n_components: int) -> QuadratureFeatures:
     larger.n_components, larger.tol, larger.n_components_bound_ = n_components, None, None
     larger.candidates_ = ()
     larger.why_ = f"grown from {before} columns; {features.why_}"
-    larger.__dict__.pop("approximation_error_", None)
+    for name in ("approximation_error_", "_pending_error"):
+        larger.__dict__.pop(name, None)
     return larger

@@ -27,7 +27,7 @@ def predicted(model: Any, X: Any, *, return_std: bool, return_cov: bool) -> Any:
         raise RuntimeError("At most one of return_std or return_cov can be requested.")
     if is_dask(X):
         return _predicted_lazily(model, X, return_std=return_std, return_cov=return_cov)
-    X = model._rows(X)
+    X = model._validated(X)
     mean = shaped(model, model._decisions(X))
     if return_std:
         found = model._posterior("return_std")
@@ -93,7 +93,7 @@ def intervals(model: Any, X: Any, coverage: float) -> Any:
 
 def _bounds(model: Any, X: Any, quantiles: Float64Array) -> Array:
     """Return lower and upper bounds, shape (n_rows, 2) or (n_rows, 2, n_outputs)."""
-    X = model._rows(X)
+    X = model._validated(X)
     found = model._posterior("predict_interval")
     mean, leverage = model._decisions(X), leverage_at(found, model.map_, X)
     both = bounds(mean, leverage, found.checked_noise_variance(), quantiles)
@@ -102,7 +102,7 @@ def _bounds(model: Any, X: Any, quantiles: Float64Array) -> Array:
 
 def sampled(model: Any, X: Any, n_samples: int, random_state: Any) -> Array:
     """Return values of functions from the posterior; see ``QuadratureRidge.sample_y``."""
-    X = model._rows(X)
+    X = model._validated(X)
     check.check_count(n_samples, "n_samples")
     found = model._posterior("sample_y")
     coefficients, intercepts = found.draw(n_samples, generator(random_state))
