@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install study digits test test-full coverage docs picture sanitize fuzz soak dist compat lint contract types format bench learning accuracy limits bias clean
+.PHONY: help install study digits test test-full coverage docs picture sanitize sanitize-threads fuzz soak dist compat lint contract types format bench learning accuracy limits bias clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s
+", $$1, $$2}' $(MAKEFILE_LIST)
 
 # One stamp file for each set of extras: pip runs again only after a change of its inputs.
 $(BIN)/python:
@@ -88,6 +89,11 @@ sanitize: ## run the tests of the native core under AddressSanitizer and UBSan
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so):$$(gcc -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  $(SANITIZED)/bin/python -m pytest tests/test_native.py tests/test_products.py tests/test_features.py -p no:cacheprovider
+
+sanitize-threads: ## stress the pool of threads under ThreadSanitizer
+	mkdir -p build
+	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -fsanitize=thread -pthread -Inative fuzz/pool.cpp native/pool.cpp -o build/pool
+	TSAN_OPTIONS=halt_on_error=1 build/pool
 
 # The same, instrumented for libFuzzer. This needs Clang and a Python with wheels of atheris (3.11
 # to 3.13). The corpus is kept in build/corpus.

@@ -1,17 +1,16 @@
-// Distribute tiles, or chunks of tiles, over threads. Each call starts and joins its own threads,
-// so forks and concurrent calls are safe.
+// Distribute tiles, or chunks of tiles, over the calling thread and idle threads of the pool.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <mutex>
-#include <thread>
-#include <vector>
 
 #include "core.hpp"
-#include "thread_affinity.hpp"
+#include "pool.hpp"
 
 namespace quadfeat {
 
@@ -87,21 +86,19 @@ bool share(Counter& counter, std::size_t n_tasks, std::size_t n_threads,
     using Clock = std::chrono::steady_clock;
     constexpr auto patience = std::chrono::milliseconds(50);
 
-    std::atomic<bool> stopped{false};
+    std::atomic<bool> stopped{false}, failed{false};
     std::exception_ptr failure;
-    std::atomic<bool> failed{false};
 
-    const auto work = [&](bool asks) {
+    // Call after_task() after each task.
+    const auto work = [&](auto after_task) {
         try {
+            Range range = counter.next();
+            if (range.begin == range.end) return;  // the other threads were faster
             auto worker = make_worker(stopped);
-            auto asked = Clock::now();
-            for (auto range = counter.next(); range.begin < range.end; range = counter.next()) {
+            for (; range.begin < range.end && !stopped; range = counter.next()) {
                 for (std::size_t task = range.begin; task < range.end && !stopped; ++task) {
                     worker(task);
-                    if (asks && Clock::now() - asked > patience) {
-                        if (should_stop()) stopped = true;
-                        asked = Clock::now();
-                    }
+                    after_task();
                 }
             }
         } catch (...) {
@@ -110,23 +107,21 @@ bool share(Counter& counter, std::size_t n_tasks, std::size_t n_threads,
         }
     };
 
-    std::vector<std::thread> helpers;
-    std::atomic<bool> all_started{false};
-    const auto help = [&] {
-        work(false);
-        while (!all_started) std::this_thread::yield();  // required by move_to_other_processor
-    };
-    try {
-        for (std::size_t k = 1; k < n_threads && k < n_tasks; ++k) {
-            helpers.emplace_back(help);
-            move_to_other_processor(helpers.back());
-        }
-    } catch (...) {
-        // The system cannot start more threads. Continue with those that have started.
+    const std::function<void()> help = [&] { work([] {}); };
+    {
+        Crew crew(n_threads, n_tasks, help);
+        const auto ask = [&] {
+            if (should_stop()) stopped = true;
+            crew.check();
+        };
+        work([&, asked = Clock::now()]() mutable {
+            if (Clock::now() - asked <= patience) return;
+            ask();
+            asked = Clock::now();
+        });
+        crew.check();
+        crew.wait(patience, ask);
     }
-    all_started = true;
-    work(true);
-    for (auto& helper : helpers) helper.join();
     if (failure) std::rethrow_exception(failure);
     return !stopped;
 }
@@ -148,13 +143,18 @@ template <class MakeWorker>
 bool share_chunks(std::size_t n_chunks, std::size_t n_threads, const ShouldStop& should_stop,
                   MakeWorker make_worker) {
     ChunkCounter chunks(n_chunks);
-    Turns turns;
-    return share(chunks, n_chunks, n_threads, should_stop, [&](const std::atomic<bool>& stopped) {
-        return [&, worker = make_worker()](std::size_t chunk) mutable {
-            worker.compute(chunk);
-            turns.wait(chunk, stopped, [&] { worker.add(); });
-        };
-    });
+    auto turns = std::make_unique<Turns>();
+    try {
+        return share(chunks, n_chunks, n_threads, should_stop, [&](const auto& stopped) {
+            return [&, worker = make_worker()](std::size_t chunk) mutable {
+                worker.compute(chunk);
+                turns->wait(chunk, stopped, [&] { worker.add(); });
+            };
+        });
+    } catch (const Forked&) {
+        turns.release();  // its destructor would wait for threads that only the parent has
+        throw;
+    }
 }
 
 }  // namespace quadfeat
