@@ -7,8 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: help install study digits test test-full coverage docs picture sanitize sanitize-threads fuzz soak dist compat lint contract types format bench learning accuracy limits bias clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s
-", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # One stamp file for each set of extras: pip runs again only after a change of its inputs.
 $(BIN)/python:

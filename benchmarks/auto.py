@@ -12,9 +12,10 @@ the kernel matrix in the Frobenius norm, root mean square over draws.
 ``--choices`` measures only ``"auto"``, in fewer cells. Run it with two versions of quadfeat to
 compare their choices and their time.
 
-Datasets are the files NAME.npz in the folder QUADFEAT_DATA, and scikit-learn's toy datasets. Finished cells are kept in the CSV file; run the script again to continue. Rules that are
-too slow have an empty column. The smallest of seven noisy errors is biased downward, and few draws
-are noisy in few dimensions. ``--again 1.08`` measures such cells again with more draws.
+Datasets are the files NAME.npz in the folder QUADFEAT_DATA, and scikit-learn's toy datasets.
+Finished cells are kept in the CSV file; run the script again to continue. Rules that are too slow
+have an empty column. The smallest of seven noisy errors is biased downward, and few draws are noisy
+in few dimensions. ``--again 1.08`` measures such cells again with more draws.
 """
 
 from __future__ import annotations
