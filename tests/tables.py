@@ -27,10 +27,12 @@ def command(*arguments, settings=FAST, draw=True):
 
 
 def without_figures():
-    """Return a context in which the files of figures are empty: drawing takes seconds."""
+    """Return a context in which figures are empty: drawing takes seconds."""
     from quadfeat.apps.reporting.drawing import Picture
 
-    return mock.patch.object(Picture, "render", return_value=b"")
+    return mock.patch.multiple(
+        Picture, render=mock.Mock(return_value=b""), inline=mock.Mock(return_value="")
+    )
 
 
 def quadfeat_command(*arguments, width=80, environment=None):

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from quadfeat.apps.study.methods import (
     PAPER_RULE,
 )
 from quadfeat.kernels import Gaussian
-from tables import quadfeat_command
+from tables import quadfeat_command, without_figures
 
 SMALL = replace(QUICK, seconds=0.0, headline_seconds=0.0, fewest_draws=2, skip_beyond=10.0)
 CELLS = plan.plan(
@@ -668,10 +669,12 @@ class TestReport:
         assert "the kernel error is" in study[2]
         assert lines[-1].startswith("Report: ")
 
-    def test_results_for_programs(self, study):
-        out, arguments, _ = study
+    def test_results_for_programs(self, study, tmp_path):
+        finished, arguments, _ = study
+        out = shutil.copytree(finished, tmp_path / "again")
         options = ["--out", out, "--jobs", "1", "--json"]
-        done = command("study", "all", *arguments, *options, effort=LITTLE)
+        with without_figures():
+            done = command("study", "all", *arguments, *options, effort=LITTLE)
         found = json.loads(done.stdout)
         assert found["headline"].startswith("At the same number of features")
         assert found["report"] == str(out / "report.html")
