@@ -19,6 +19,7 @@ public:
     Helper() {
         const SignalsBlocked blocked;  // inherited by the new thread
         std::thread thread([this] { run(); });
+        name_thread(thread, "quadfeat");
         const std::lock_guard<std::mutex> lock(mutex_);
         affinity_ = Affinity(thread);
         thread.detach();
@@ -45,7 +46,6 @@ public:
 
 private:
     [[noreturn]] void run() {
-        name_this_thread("quadfeat");
         std::unique_lock<std::mutex> lock(mutex_);
         for (;;) {
             while (!work_) {

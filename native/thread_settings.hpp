@@ -99,11 +99,12 @@ private:
 #endif
 };
 
-// Name the calling thread for debuggers and `top`.
-inline void name_this_thread(const char* name) {
+// Name a thread for debuggers and `top`.
+inline void name_thread(std::thread& thread, const char* name) {
 #if defined(QUADFEAT_HAS_AFFINITY)
-    pthread_setname_np(pthread_self(), name);
+    pthread_setname_np(thread.native_handle(), name);
 #else
+    static_cast<void>(thread);
     static_cast<void>(name);
 #endif
 }

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from quadfeat import QuadratureFeatures, transform_into
 from quadfeat.engine import core as _core
+from quadfeat.engine import threads as _threads
 from quadfeat.kernels import (
     ArcCosine,
     Gaussian,
@@ -185,7 +186,7 @@ def test_threads_batches_and_splits_do_not_matter(rule, monkeypatch):
     features = fitted(rule=rule)
     expected = features.transform(X)
     monkeypatch.setattr(_core, "ENTRIES_PER_BATCH", 1500)  # seven rows at a time
-    monkeypatch.setattr(_core, "ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr(_threads, "ENTRIES_PER_THREAD", 1)
     for n_jobs in (None, 1, 2, 5, -1):
         np.testing.assert_allclose(
             features.set_params(n_jobs=n_jobs).transform(X), expected, atol=1e-14

@@ -6,9 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +20,7 @@ from scipy.special import erf
 import quadfeat
 from quadfeat import QuadratureFeatures, transform_into
 from quadfeat.engine import core as _core
+from quadfeat.engine import threads as _threads
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
 from quadfeat.kernels.nonlinearities import Fourier, Ramp
 from quadfeat.maps import QuadratureMap
@@ -56,7 +55,7 @@ KERNELS = {
 
 def use(core, monkeypatch):
     monkeypatch.setattr(_core, "CORE", core)
-    monkeypatch.setattr(_core, "ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr(_threads, "ENTRIES_PER_THREAD", 1)
 
 
 def laid_out(X, layout):
@@ -458,49 +457,6 @@ def test_many_threads_may_share_a_map():
             np.testing.assert_array_equal(given, expected)
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="a matter of Linux")
-def test_threads_may_run_on_all_processors_of_their_caller():
-    """New threads start on other processors than the caller, but may use its processor later."""
-    allowed = os.sched_getaffinity(0)
-    X = np.random.default_rng(0).standard_normal((60_000, 64)).astype(np.float32)
-    features = QuadratureFeatures(n_components=2001, random_state=0, n_jobs=3).fit(X)
-    last_seen = {}
-
-    def watch():
-        while not done.is_set():
-            for task in os.listdir("/proc/self/task"):
-                with suppress(OSError):  # the thread may have ended
-                    last_seen[task] = os.sched_getaffinity(int(task))
-
-    done = threading.Event()
-    before = set(os.listdir("/proc/self/task"))
-    with ThreadPoolExecutor(1) as pool:
-        watching = pool.submit(watch)
-        features.transform(X)
-        done.set()
-        watching.result()
-    started = set(last_seen) - before
-    assert len(started) > 1 or _core.CORE == "numpy"  # not only the watcher
-    assert all(last_seen[task] == allowed for task in started)
-    assert os.sched_getaffinity(0) == allowed
-
-
-@needs_core
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="a matter of Linux")
-def test_more_threads_than_work_keep_the_affinity_of_the_caller():
-    """Threads that end at once are moved before they end, and the caller is not moved."""
-    allowed = os.sched_getaffinity(0)
-    nodes = SphericalRadial().draw(50, 103, Gaussian(0.5), np.random.default_rng(0))
-    native = _core.native_map(nodes, Gaussian(0.5), np.dtype(np.float64), "structured")
-    X = np.random.default_rng(0).standard_normal((400, 50))
-    expected, out = np.full((2, 400, 103), np.nan)
-    native.transform(X, expected, 1, CORES[0])
-    for _ in range(30):
-        native.transform(X, out, 40, CORES[0])
-        assert os.sched_getaffinity(0) == allowed
-    assert_array_equal(out, expected)
-
-
 def _in_child(features, X, queue):
     queue.put(features.transform(X))
 
@@ -705,12 +661,6 @@ def test_a_core_can_be_chosen_and_a_wrong_name_raises():
 def test_show_config(capsys):
     quadfeat.show_config()
     assert _core.CORE in capsys.readouterr().out
-
-
-def test_n_jobs_as_in_scikit_learn():
-    assert _core.n_threads(None) == 1
-    assert _core.n_threads(3) == 3
-    assert 1 <= _core.n_threads(-1) <= (os.cpu_count() or 1)
 
 
 def test_the_map_for_7129_columns_is_small_when_pickled():

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from quadfeat import QuadratureFeatures
 from quadfeat.engine import core as _core
+from quadfeat.engine import threads as _threads
 from quadfeat.kernels import ArcCosine, Gaussian, PointwiseNonlinear
 from quadfeat.maps import base as products
 from slow import slow
@@ -32,7 +33,7 @@ DTYPES = [np.float32, np.float64]
 
 def use(core, monkeypatch):
     monkeypatch.setattr(_core, "CORE", core)
-    monkeypatch.setattr(_core, "ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr(_threads, "ENTRIES_PER_THREAD", 1)
 
 
 def fitted(kernel, rule, n_components, X):

@@ -11,17 +11,16 @@ import os
 import platform
 import warnings
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.utils import gen_batches
-from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.engine.threads import n_threads
 
 if TYPE_CHECKING:
     from quadfeat.kernels import Kernel
@@ -68,9 +67,6 @@ ENTRIES_PER_BATCH = 2**20
 # ``benchmarks/products.py`` measures it.
 OUTPUTS_UP_TO = 64
 
-# With fewer output entries per thread, starting threads takes longer than the work.
-ENTRIES_PER_THREAD = 2**15
-
 
 def _built_cores() -> list[str]:
     """Return the names of the cores that this machine can run, fastest first."""
@@ -110,39 +106,9 @@ def show_config() -> None:
 
     print(f"quadfeat   {__version__}")
     print(f"core       {CORE} (this machine can run: {', '.join(_built_cores())})")
-    print(f"threads    {n_threads(-1)} with n_jobs=-1")
+    print(f"threads    {n_threads(None)} by default, {n_threads(-1)} with n_jobs=-1")
     print(f"machine    {platform.machine()}, {platform.system()}")
     print(f"python     {platform.python_version()}, numpy {np.__version__}")
-
-
-def n_threads(n_jobs: int | None) -> int:
-    """Return the number of threads that ``n_jobs`` means.
-
-    Negative numbers count down from the number of processors that cgroups and threadpoolctl allow.
-    """
-    n_jobs = check.check_n_jobs(n_jobs)
-    if n_jobs is None:
-        return effective_n_jobs(None)  # set by a joblib context, or 1
-    if n_jobs > 0:
-        return n_jobs
-    # Do not pass the number to joblib: it counts processes and warns inside a pool, whose workers
-    # may not start processes. Threads can start anywhere.
-    try:
-        allowed = len(os.sched_getaffinity(0))  # type: ignore[attr-defined, unused-ignore]
-    except (AttributeError, NotImplementedError, OSError):  # not on every system
-        allowed = 0
-    processors = _count_processors(allowed, os.environ.get("LOKY_MAX_CPU_COUNT"))
-    return max(1, min(processors + 1 + n_jobs, _openmp_effective_n_threads(n_jobs)))
-
-
-@lru_cache(maxsize=8)
-def _count_processors(allowed: int, wanted: str | None) -> int:
-    """Return the number of usable processors, cached for each pair of arguments.
-
-    ``cpu_count`` reads the files of the cgroup, which takes as long as a small transform. The cache
-    assumes that the cgroup's quota does not change.
-    """
-    return cpu_count()
 
 
 def argument_limit(kernel: Kernel, dtype: Any) -> float:
@@ -288,27 +254,24 @@ class FusedMap(CompiledMap):
 
     def write(self, X: Any, out: Array, n_threads: int) -> None:
         if sparse.issparse(X):
-            threads = _enough_threads(out.size, n_threads)
             for rows in _batches(X, out):
-                self.map.transform(X[rows].toarray(), out[rows], threads, CORE)
+                self.map.transform(X[rows].toarray(), out[rows], n_threads, CORE)
         else:
             self.write_within(X, out, n_threads, np.inf)
 
     def write_within(self, X: Array, out: Array, n_threads: int, limit: float) -> bool:
-        return self.map.transform(X, out, _enough_threads(out.size, n_threads), CORE, limit)
+        return self.map.transform(X, out, n_threads, CORE, limit)
 
     def multiply(self, X: Array, V: Array, out: Array, n_threads: int) -> None:
-        self.map.multiply(X, V, out, _enough_threads(len(X) * len(V), n_threads), CORE)
+        self.map.multiply(X, V, out, n_threads, CORE)
 
     def normal_multiply(
         self, X: Array, weights: Array, V: Array, out: Array, n_threads: int
     ) -> None:
-        threads = _enough_threads(len(X) * len(V), n_threads)
-        self.map.normal_multiply(X, weights, V, out, threads, CORE)
+        self.map.normal_multiply(X, weights, V, out, n_threads, CORE)
 
     def transposed_multiply(self, X: Array, U: Array, out: Array, n_threads: int) -> None:
-        threads = _enough_threads(len(X) * len(out), n_threads)
-        self.map.transposed_multiply(X, U, out, threads, CORE)
+        self.map.transposed_multiply(X, U, out, n_threads, CORE)
 
 
 class BatchedMap(CompiledMap):
@@ -333,16 +296,15 @@ class BatchedMap(CompiledMap):
             self.features = native_map(nodes, kernel, dtype, "given")
 
     def write(self, X: Any, out: Array, n_threads: int) -> None:
-        threads = _enough_threads(out.size, n_threads)
         for rows in _batches(X, out):
             batch = X[rows].toarray() if sparse.issparse(X) else X[rows]
             if self.arguments is not None:
                 arguments = np.empty((batch.shape[0], len(self.nodes.radii)), dtype=out.dtype)
-                self.arguments.transform(batch, arguments, threads, CORE)
+                self.arguments.transform(batch, arguments, n_threads, CORE)
             else:
                 arguments = batch @ self.matrix
             if self.features is not None:
-                self.features.transform(arguments, out[rows], threads, CORE)
+                self.features.transform(arguments, out[rows], n_threads, CORE)
             else:
                 self.nodes.write_columns(arguments, self.kernel, out[rows])
 
@@ -431,8 +393,3 @@ def _scaled(rows: Any, factor: Array) -> Array:
 def _batches(X: Any, out: Array) -> Any:
     """Return slices of rows that keep intermediate arrays small."""
     return gen_batches(X.shape[0], max(1, ENTRIES_PER_BATCH // max(X.shape[1], out.shape[1])))
-
-
-def _enough_threads(entries: int, n_threads: int) -> int:
-    """Return how many threads are worth starting for this many entries of features."""
-    return max(1, min(n_threads, entries // ENTRIES_PER_THREAD))

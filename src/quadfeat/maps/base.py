@@ -49,7 +49,7 @@ class FeatureMap(ABC):
     n_columns : int
         Number of columns of the result.
     n_jobs : int or None
-        Threads to use, as in scikit-learn. They do not change results. See :meth:`with_jobs`.
+        Number of threads, as in :class:`QuadratureFeatures`. See :meth:`with_jobs`.
 
     Examples
     --------

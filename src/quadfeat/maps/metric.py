@@ -13,6 +13,7 @@ from sklearn.utils import assert_all_finite
 
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import core
+from quadfeat.engine.threads import n_threads
 from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel, Metric, Projection
 from quadfeat.maps.base import diagonal, factor
@@ -207,7 +208,7 @@ class MetricMap(KernelMap):
             # The last bit of BLAS results depends on the number of rows.
             return np.asarray(np.einsum("ij,kj->ik", rows, matrix))
         found = np.empty((len(rows), len(matrix)))
-        threads = min(core.n_threads(self.n_jobs), max(1, X.size // core.ENTRIES_PER_THREAD))
+        threads = n_threads(self.n_jobs, X.size)
         self._compiled_product().transform(np.ascontiguousarray(rows), found, threads, core.CORE)
         return found
 

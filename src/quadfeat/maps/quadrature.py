@@ -18,6 +18,7 @@ from quadfeat._utils.random import check_state, restored
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import core
 from quadfeat.engine.core import CompiledMap
+from quadfeat.engine.threads import n_threads
 from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel
 from quadfeat.maps.base import Writer, diagonal, factor, in_units
@@ -97,7 +98,7 @@ class QuadratureMap(KernelMap):
         return gradients(self.kernel, self.nodes, X, coefficients, estimator=ESTIMATOR)
 
     def write(self, X: Any, out: Array) -> None:
-        threads = self._threads(out.size)
+        threads = n_threads(self.n_jobs, out.size)
         if not sparse.issparse(X):
             near = self._engine(X.dtype, far=False)
             # The core checks the range while it reads entries. This suffices for most data.
@@ -109,8 +110,7 @@ class QuadratureMap(KernelMap):
         return self._writer_of(self.engine_for(X))
 
     def _writer_of(self, engine: CompiledMap) -> Writer:
-        threads = core.n_threads(self.n_jobs)
-        return lambda rows, out: engine.write(rows, out, threads)
+        return lambda rows, out: engine.write(rows, out, n_threads(self.n_jobs, out.size))
 
     def multiply(self, X: Any, V: Any) -> Array:
         V = self.left_factor(V, X.dtype)
@@ -118,18 +118,8 @@ class QuadratureMap(KernelMap):
         if not engine.multiplies(X, V.shape[1]):
             return self.multiply_blocks(X, V, self._writer_of(engine))
         out: Array = np.empty((X.shape[0], V.shape[1]), dtype=X.dtype)
-        engine.multiply(X, V, out, self._threads(X.shape[0] * self.n_columns))
+        engine.multiply(X, V, out, self._n_threads(X))
         return out
-
-    def _threads(self, entries: int) -> int:
-        """Return the number of threads for this many entries of features.
-
-        Few entries get one thread in any case. Counting the processors would take as long.
-        """
-        if entries < 2 * core.ENTRIES_PER_THREAD:
-            check.check_n_jobs(self.n_jobs)
-            return 1
-        return core.n_threads(self.n_jobs)
 
     def transpose_multiply(self, X: Any, U: Any) -> Float64Array:
         unit, right = in_units(U)
@@ -138,7 +128,7 @@ class QuadratureMap(KernelMap):
         if not engine.multiplies(X, right.shape[1]):
             return self.transpose_multiply_blocks(X, U, self._writer_of(engine))
         out = np.zeros((self.n_columns, right.shape[1]))
-        engine.transposed_multiply(X, right, out, core.n_threads(self.n_jobs))
+        engine.transposed_multiply(X, right, out, self._n_threads(X))
         return out * unit
 
     def normal_multiply(self, X: Any, V: Any, weights: Any = None) -> Float64Array:
@@ -148,9 +138,11 @@ class QuadratureMap(KernelMap):
             return self.normal_multiply_blocks(X, right, weights, self._writer_of(engine))
         unit, weights = in_units(weights)
         out = np.zeros(right.shape)
-        threads = core.n_threads(self.n_jobs)
-        engine.normal_multiply(X, diagonal(weights, X), right, out, threads)
+        engine.normal_multiply(X, diagonal(weights, X), right, out, self._n_threads(X))
         return out * unit
+
+    def _n_threads(self, X: Any) -> int:
+        return n_threads(self.n_jobs, X.shape[0] * self.n_columns)
 
     def fingerprint(self) -> str:
         nodes, kernel = self.nodes, self.kernel

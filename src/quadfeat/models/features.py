@@ -65,9 +65,11 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     random_state : int, numpy.random.Generator, RandomState or None, default=None
         The seed. The same int gives the same nodes with the same versions of NumPy and SciPy.
     n_jobs : int or None, default=None
-        Number of threads in :meth:`transform`: ``None`` means 1 and ``-1`` means all processors.
-        BLAS, which multiplies large dense matrices of nodes, and user-defined functions ignore it.
-        It does not change the result.
+        Number of threads. ``None`` means as many as BLAS may use: all processors of the process,
+        within the limits of threadpoolctl, ``OMP_NUM_THREADS`` and similar variables, and an
+        enclosing joblib or Dask worker. ``1`` means one thread and ``-1`` all processors; see
+        "Threads" in the user guide. BLAS, which multiplies large dense matrices of nodes, and
+        user-defined functions ignore ``n_jobs``. It does not change the result.
 
     Attributes
     ----------

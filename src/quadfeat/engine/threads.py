@@ -1,0 +1,141 @@
+"""Decide how many threads a call uses, for everything that takes ``n_jobs``.
+
+===============  ==================================================================================
+``n_jobs``       threads
+===============  ==================================================================================
+None, default    as many as a matrix product of NumPy, see below
+1, 2, ...        this number
+-1               all processors that the process may use, within the limit of OpenMP
+-2, -3, ...      one less than -1, two less, ...; at least one
+===============  ==================================================================================
+
+None means the smallest of these numbers:
+
+- the processors that the process may use: by its affinity, by the CPU quota of its cgroup and by
+  ``LOKY_MAX_CPU_COUNT``
+- the threads that BLAS and OpenMP may use now, which ``threadpoolctl.threadpool_limits`` changes
+- ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS``, ``MKL_NUM_THREADS`` and the other ``VARIABLES`` at
+  the time of import, which is also when BLAS reads them. joblib's loky sets them in its workers to
+  ``inner_max_num_threads`` or to an equal share of the processors. Dask sets them to 1 in the
+  processes of its workers.
+- the ``n_jobs`` of an enclosing ``joblib.parallel_config``
+- one, in a worker of a ``multiprocessing`` pool, including joblib's, unless a variable says more: a
+  worker does not know how many there are
+
+Threads of one process that compute at the same time, such as those of joblib, of Dask or of a
+server, share the helpers of the native core: see ``native/pool.hpp``. Small calls use one thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from multiprocessing.process import current_process
+from typing import Any
+
+from joblib import cpu_count
+from joblib.parallel import get_active_backend
+from threadpoolctl import ThreadpoolController
+
+from quadfeat._utils import validation as check
+
+# With fewer entries of the result per thread, waking threads takes longer than the work.
+# ``benchmarks/threads.py`` measures it.
+ENTRIES_PER_THREAD = 2**15
+
+VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OMP_THREAD_LIMIT",
+    "OPENBLAS_NUM_THREADS",
+    "GOTO_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+def limit_of_environment(environment: Mapping[str, str]) -> int | None:
+    """Return the smallest number in ``VARIABLES``, or None if none of them has one.
+
+    OpenMP allows one number for each level of nesting, as in ``"4,2"``. The first one counts.
+    """
+    given = (environment.get(name, "").split(",")[0].strip() for name in VARIABLES)
+    return min((int(text) for text in given if text.isdecimal() and int(text) > 0), default=None)
+
+
+ENVIRONMENT_LIMIT = limit_of_environment(os.environ)
+
+
+def n_threads(n_jobs: int | None, entries: int | None = None) -> int:
+    """Return the number of threads for ``n_jobs``, and for so many entries of the result.
+
+    Without ``entries``, assume a large result.
+    """
+    n_jobs = check.check_n_jobs(n_jobs)
+    enough = None if entries is None else max(1, entries // ENTRIES_PER_THREAD)
+    if enough == 1 or n_jobs == 1:
+        return 1  # the most frequent calls, so do not ask the libraries
+    if n_jobs is None:
+        wanted = _default()
+    elif n_jobs > 0:
+        wanted = n_jobs
+    else:
+        wanted = max(1, min([_processors(), *_limits_of_libraries("openmp")]) + 1 + n_jobs)
+    return wanted if enough is None else min(wanted, enough)
+
+
+def _default() -> int:
+    """Return the number of threads for ``n_jobs=None``."""
+    processors = _processors()
+    limits = [processors, *_limits_of_libraries("blas"), *_limits_of_libraries("openmp")]
+    if ENVIRONMENT_LIMIT is not None:
+        limits.append(ENVIRONMENT_LIMIT)
+    elif current_process().daemon:
+        return 1
+    in_context = get_active_backend()[1]
+    if in_context is not None:
+        limits.append(in_context if in_context > 0 else max(1, processors + 1 + in_context))
+    return min(limits)
+
+
+def _processors() -> int:
+    """Return the number of processors that this process may use."""
+    try:
+        allowed = len(os.sched_getaffinity(0))  # type: ignore[attr-defined, unused-ignore]
+    except (AttributeError, NotImplementedError, OSError):  # not on every system
+        allowed = 0
+    return _count_processors(allowed, os.environ.get("LOKY_MAX_CPU_COUNT"))
+
+
+@lru_cache(maxsize=8)
+def _count_processors(allowed: int, wanted: str | None) -> int:
+    """Return the number of usable processors, cached for each pair of arguments.
+
+    ``cpu_count`` reads the files of the cgroup, which takes as long as a small transform. The cache
+    assumes that the cgroup's quota does not change.
+    """
+    return cpu_count()
+
+
+def _limits_of_libraries(user_api: str) -> list[int]:
+    """Return how many threads each library may use now. Libraries without threads do not count."""
+    found = (library.num_threads for library in _libraries(user_api))
+    return [number for number in found if number is not None and number > 0]
+
+
+@lru_cache(maxsize=2)
+def _libraries(user_api: str) -> tuple[Any, ...]:
+    """Return those libraries for BLAS or OpenMP that NumPy, SciPy and scikit-learn have loaded.
+
+    The search takes milliseconds. Libraries that other packages load later do not concern us.
+    """
+    import scipy.linalg  # noqa: F401  # loads its BLAS
+    import sklearn.utils._openmp_helpers  # noqa: F401  # loads OpenMP
+
+    return tuple(
+        library
+        for library in ThreadpoolController().lib_controllers
+        if library.user_api == user_api
+        and getattr(library, "threading_layer", None) not in ("disabled", "sequential")
+    )
