@@ -86,7 +86,8 @@ figure.legend(handles=signs, loc="outside lower center", ncols=2)
 # Four sparse stages fill a matrix of size 16. For ``d = 15``, the unchanged coordinates leave holes
 # in the product. Some directions then have no component along some coordinates, and estimates are
 # biased. That is why the paper multiplies several rounds, each with its own permutation. After two
-# rounds there are no holes. After three, the default, the remaining bias is hardly measurable.
+# rounds there are no holes. After three, the remaining bias is hardly measurable. The default is
+# two rounds, or three if ``d`` is small and not a power of two, such as 15.
 
 figure, axes = plt.subplots(1, 4, figsize=(10, 3.3), layout="constrained")
 show(axes[0], product, "B, d = 15")
@@ -98,7 +99,7 @@ figure.legend(handles=signs, loc="outside lower center", ncols=2)
 plt.show()
 
 # %%
-# Storage of three rounds (cosines, sines and permutations), compared with a dense matrix:
+# Storage (cosines, sines and permutations), compared with a dense matrix:
 
 for d in (16, 784, 7129):
     drawn = Butterfly().draw(d, np.random.default_rng(0))

@@ -12,6 +12,7 @@ import pytest
 
 from quadfeat import QuadratureFeatures
 from quadfeat.kernels import ArcCosine, Gaussian
+from quadfeat.rotations import Butterfly
 from quadfeat.rules import SphericalRadial
 from slow import repeats
 
@@ -72,7 +73,7 @@ def test_errors_of_sr33_agree_with_the_paper(name, kernel):
     gaussian = kernel == "gaussian"
     features = QuadratureFeatures(
         Gaussian(1 / d) if gaussian else ArcCosine(int(kernel[-1])),
-        rule=SphericalRadial(origin="signed"),
+        rule=SphericalRadial(origin="signed", rotation=Butterfly(rounds=3)),
         n_components=(4 if gaussian else 2) * (d + 1),
     )
     runs = RUNS[name]

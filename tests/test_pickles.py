@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 import quadfeat
 from fixtures.make import examples, outcome
 from quadfeat.io.pickles import FORMAT, FORMAT_KEY, VERSION_KEY
+from quadfeat.rules import SphericalRadial
 
 FIXTURES = Path(__file__).parent / "fixtures"
 X, *OBJECTS = examples()
@@ -36,6 +37,26 @@ def test_pickles_of_each_format_load_and_give_the_same_results(number):
     ridge.partial_fit(X, np.arange(5.0)).predict(X)
     classifier.partial_fit(X[:2], ["above", "below"]).predict(X)
     assert quadfeat.grow(features, 17).transform(X).shape == (5, 17)
+
+
+@pytest.mark.parametrize("from_file", [False, True], ids=["pickle", "file"])
+def test_butterflies_of_format_5_keep_their_three_rounds(from_file):
+    # Format 5 has rotation=None for three rounds, which are two today since d = 8.
+    kept = pickle.loads((FIXTURES / "butterfly_format_5.pickle").read_bytes())
+    features, rows = kept["features"], kept["X"]
+    if from_file:
+        features = quadfeat.load(FIXTURES / "butterfly_format_5.quadfeat")
+    assert features.rule_.rotation.rounds == features.rule.rotation.rounds == 3
+    assert features.map_.nodes.directions.matrices.permutations.shape[1] == 3
+    np.testing.assert_allclose(features.transform(rows), kept["outcome"], rtol=1e-9, atol=1e-12)
+    grown = quadfeat.grow(features, 54).transform(rows)
+    np.testing.assert_allclose(grown, kept["grown"], rtol=1e-9, atol=1e-12)
+    again = pickle.loads(pickle.dumps(features))
+    assert repr(again.rule_) == repr(features.rule_)
+
+
+def test_a_new_rule_keeps_its_default_rotation():
+    assert pickle.loads(pickle.dumps(SphericalRadial())).rotation is None
 
 
 @pytest.mark.parametrize("model", OBJECTS, ids=IDS)

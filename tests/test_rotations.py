@@ -62,7 +62,7 @@ def test_coordinates_have_the_beta_distribution_of_a_uniform_direction(rotation,
 
 @pytest.mark.parametrize("d", [3, 5, 6, 7])
 @pytest.mark.parametrize("axis", ["first", "last"])
-def test_three_butterfly_rounds_are_nearly_uniform_if_d_is_not_a_power_of_two(d, axis):
+def test_default_butterflies_are_nearly_uniform_if_d_is_not_a_power_of_two(d, axis):
     # One round leaves zero entries. E[q^4] = 3 / (d (d + 2)) for a uniform direction.
     def excess(rounds):
         matrices = Butterfly(rounds).draw(d, np.random.default_rng(1), 20000).dense()
@@ -71,9 +71,41 @@ def test_three_butterfly_rounds_are_nearly_uniform_if_d_is_not_a_power_of_two(d,
         return fourth.mean(), fourth.std() / np.sqrt(len(fourth))
 
     once, _ = excess(1)
-    thrice, error = excess(3)
+    thrice, error = excess(None)
     assert once > 0.03
     assert abs(thrice) < 4 * error
+
+
+def test_the_default_is_two_rounds_except_for_small_sizes_that_are_not_powers_of_two():
+    def rounds(d):
+        return Butterfly().draw(d, np.random.default_rng(0)).permutations.shape[1]
+
+    assert {d: rounds(d) for d in (2, 3, 16, 32, 36, 37, 100)} == {
+        2: 2, 3: 3, 16: 2, 32: 2, 36: 3, 37: 2, 100: 2
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("d", [24, 100])
+@pytest.mark.parametrize("difference", [[1.0], [1.0, -1.0]], ids=["one-hot zero", "one-hot"])
+def test_the_default_has_the_spread_of_haar_on_differences_of_one_hot_rows(d, difference):
+    # Two rows differ in one or two coordinates. A single round has 1.4 to 4 times the variance.
+    delta = np.zeros((d, 1))
+    delta[: len(difference), 0] = 2.0 * np.array(difference) / np.linalg.norm(difference)
+
+    def squared_errors(rotation, seed):
+        rng = np.random.default_rng(seed)
+        radii = np.sqrt(rng.chisquare(d, (3000, d)))
+        turned = rotation.draw(d, rng, 3000).turn(delta)[..., 0]
+        return (np.cos(radii * turned).mean(axis=1) - np.exp(-2.0)) ** 2
+
+    errors, once = (squared_errors(rotation, 0) for rotation in (Butterfly(), Butterfly(1)))
+    frames = np.random.default_rng(1).standard_normal((3000, d))
+    uniform = 2.0 * frames / np.linalg.norm(frames, axis=1, keepdims=True)
+    radii = np.sqrt(np.random.default_rng(2).chisquare(d, (3000, d)))
+    haar = (np.cos(radii * uniform).mean(axis=1) - np.exp(-2.0)) ** 2
+    error = np.hypot(errors.std(), haar.std()) / np.sqrt(3000)
+    assert abs(errors.mean() - haar.mean()) < 4 * error
+    assert once.mean() - haar.mean() > 4 * error
 
 
 @pytest.mark.parametrize("rotation", EVERY, ids=repr)

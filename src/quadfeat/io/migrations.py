@@ -29,7 +29,8 @@ from typing import Any
 # 4  models have time_limit, and kernel="auto" as default; regressions keep rows with their targets;
 #    classifiers keep a calibration instead of a temperature
 # 5  estimators have gamma
-FORMAT = 5
+# 6  SphericalRadial(rotation=None) has two rounds of butterflies for most d, instead of three
+FORMAT = 6
 
 
 def migrated(kind: type[Any], attributes: dict[str, Any], found_format: int) -> dict[str, Any]:

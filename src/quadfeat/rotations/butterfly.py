@@ -11,8 +11,13 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import reference as reference
 from quadfeat.io import checks, register
-from quadfeat.rotations.base import DrawnMatrices, Rotation, random_signs
+from quadfeat.rotations.base import DrawnMatrices, Rotation, power_of_two, random_signs
 from quadfeat.rotations.haar import Haar
+
+# Up to this size, two rounds have a visible bias unless the size is a power of two. A third round
+# costs nothing there when features are computed, since the native core uses dense matrices.
+# ``benchmarks/rotations.py`` measures the bias.
+THREE_ROUNDS_UP_TO = 36
 
 
 @register
@@ -38,8 +43,9 @@ class Butterfly(Rotation):
 
     Parameters
     ----------
-    rounds : int, default=3
-        The number of products ``P B``.
+    rounds : int, default=None
+        The number of products ``P B``. The paper has three. None means two, except for
+        ``d <= 36`` that is not a power of two, which has three.
 
     Examples
     --------
@@ -55,11 +61,23 @@ class Butterfly(Rotation):
     is_fast = True
     is_uniform = True
 
-    def __init__(self, rounds: int = 3) -> None:
+    def __init__(self, rounds: int | None = None) -> None:
         self.rounds = rounds
 
+    def rounds_for(self, d: int) -> int:
+        """Return the number of rounds for inputs with ``d`` columns.
+
+        Examples
+        --------
+        >>> [Butterfly().rounds_for(d) for d in (16, 24, 784)], Butterfly(1).rounds_for(24)
+        ([2, 3, 2], 1)
+        """
+        if self.rounds is not None:
+            return check.check_count(self.rounds, "rounds")
+        return 3 if d <= THREE_ROUNDS_UP_TO and power_of_two(d) != d else 2
+
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
-        shape = (count, check.check_count(self.rounds, "rounds"))
+        shape = (count, self.rounds_for(d))
         if d == 1:  # there are no angles, only a random sign
             return Haar().draw(d, rng, count)
         squares = [

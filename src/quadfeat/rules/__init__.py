@@ -6,7 +6,7 @@ with ``n`` columns. The names from the literature are presets of these classes:
 =================== ============================================================================
 name                rule
 =================== ============================================================================
-``sr33``            ``SphericalRadial()``
+``sr33``            ``SphericalRadial(rotation=Butterfly(rounds=3))``
 ``rff``             ``MonteCarlo()``
 ``orf``             ``SphericalRadial(directions="orthoplex", tilt=0.0, rotation=Haar())``
 ``rom``, ``sorf``   ``SphericalRadial(directions="orthoplex", tilt=0.0, radii="constant",

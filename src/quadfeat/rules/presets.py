@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quadfeat._utils import validation as check
-from quadfeat.rotations import Haar, Hadamard
+from quadfeat.rotations import Butterfly, Haar, Hadamard
 from quadfeat.rules.base import Rule
 from quadfeat.rules.fastfood import Fastfood
 from quadfeat.rules.gauss_hermite import GaussHermite
@@ -20,9 +20,13 @@ def _rom() -> Rule:
     )
 
 
+def _sr33() -> Rule:
+    return SphericalRadial(rotation=Butterfly(rounds=3))
+
+
 # Names from the literature. SORF and ROM use the same matrix.
 NAMED: dict[str, Callable[[], Rule]] = {
-    "sr33": SphericalRadial,
+    "sr33": _sr33,
     "rff": MonteCarlo,
     "orf": lambda: SphericalRadial(directions="orthoplex", tilt=0.0, rotation=Haar()),
     "rom": _rom,

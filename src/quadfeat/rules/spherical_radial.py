@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.stats import qmc
@@ -13,18 +14,16 @@ from quadfeat._utils.random import child
 from quadfeat._utils.validation import Float64Array
 from quadfeat.engine import reference as reference
 from quadfeat.io import register
+from quadfeat.io.pickles import VersionedState
 from quadfeat.kernels import Kernel
-from quadfeat.rotations import (
-    Butterfly,
-    Rotation,
-)
+from quadfeat.rotations import Butterfly, Rotation
 from quadfeat.rules.base import MAX_REDRAWS, BlockDescription, Draw, Group, Rule
 from quadfeat.rules.nodes import Layout, TurnedVertices
 from quadfeat.rules.radial import RadialProblem, RadialRule, as_radial_rule
 
 
 @register
-class SphericalRadial(Rule):
+class SphericalRadial(VersionedState, Rule):
     r"""Randomly rotated vertices of a simplex or orthoplex, with matching radii and weights.
 
     Let :math:`m_t = E[\rho^{2t}]`, where :math:`\rho` is the length of the kernel's random
@@ -48,7 +47,7 @@ class SphericalRadial(Rule):
 
     The rule is unbiased with ``origin="signed"``, any number or ``"exact"`` as ``tilt``, radii that
     are not ``"constant"``, and a rotation with uniform columns: Haar, Householder or Butterfly. If
-    ``d`` is not a power of two, Butterfly has a bias of about 0.0005 (see its docstring).
+    ``d`` is not a power of two, Butterfly has a small bias, which its docstring states.
 
     Other settings are biased. ``make bias`` measured the following for maps of one block and a
     Gaussian kernel of value 0.1353 (difference along an axis, standard errors below 0.003):
@@ -106,7 +105,8 @@ class SphericalRadial(Rule):
         All options except ``"match"`` are equivalent if the origin has no weight (``tilt=0`` or
         ``"exact"``) or ``phi(0) = 0``.
     rotation : Rotation, default=None
-        The random rotation of blocks. ``None`` means ``Butterfly()``.
+        The random rotation of blocks. ``None`` means ``Butterfly()``; ``rule="sr33"`` has the
+        paper's ``Butterfly(rounds=3)``.
     reflect : bool, default=True
         Use each node together with its reflection if ``f(w) != f(-w)``; see :class:`MonteCarlo`.
         Without reflection, no rule here is exact for polynomials of odd degree.
@@ -148,6 +148,13 @@ class SphericalRadial(Rule):
         self.rotation = rotation
         self.reflect = reflect
         self.remainder = remainder
+
+    @staticmethod
+    def migrate(attributes: dict[str, Any], found_format: int) -> dict[str, Any]:
+        """Name the rotation that None meant in formats before 6."""
+        if found_format < 6 and attributes["rotation"] is None:
+            attributes = attributes | {"rotation": Butterfly(rounds=3)}
+        return attributes
 
     def has_origin(self, kernel: Kernel) -> bool:
         wanted = self.origin == "resample" and self.radial_rule.has_origin_weight

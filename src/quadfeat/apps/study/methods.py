@@ -11,8 +11,15 @@ from sklearn.kernel_approximation import RBFSampler
 from quadfeat import QuadratureFeatures
 from quadfeat.apps.reporting.colors import Color
 from quadfeat.kernels import ArcCosine, Gaussian, Kernel
-from quadfeat.rotations import Haar, Hadamard
-from quadfeat.rules import GaussHermite, MonteCarlo, QuasiMonteCarlo, Rule, SphericalRadial
+from quadfeat.rotations import Butterfly, Haar, Hadamard
+from quadfeat.rules import (
+    GaussHermite,
+    MonteCarlo,
+    QuasiMonteCarlo,
+    Rule,
+    SphericalRadial,
+    as_rule,
+)
 
 # As in the paper, sequences and grids do not run on data this wide. SciPy's Halton sequence alone
 # would take gigabytes.
@@ -143,8 +150,8 @@ METHODS = {
             Color("#b83a00", "#ff9a5c"),
             "D",
             alias="B",
-            rule=lambda d: SphericalRadial(origin="signed"),
-            code='rule=SphericalRadial(origin="signed")',
+            rule=lambda d: SphericalRadial(origin="signed", rotation=Butterfly(rounds=3)),
+            code='rule=SphericalRadial(origin="signed", rotation=Butterfly(rounds=3))',
             estimate="kernel",
             in_paper=True,
             fast=True,
@@ -157,7 +164,7 @@ METHODS = {
             Color("#a3004f", "#ff94c2"),
             "d",
             alias="B-map",
-            rule=lambda d: SphericalRadial(),
+            rule=lambda d: as_rule("sr33"),
             code='rule="sr33"',
             origin_column=True,
             fast=True,
