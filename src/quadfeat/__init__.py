@@ -4,20 +4,28 @@ The main classes are :class:`QuadratureFeatures`, a feature map for pipelines, a
 :class:`QuadratureRidge` and :class:`QuadratureRidgeClassifier`.
 """
 
-from quadfeat import _aliases, bounds, kernels, plots, rotations, rules
-from quadfeat._utils.version import __version__ as __version__
-from quadfeat.data import ParquetBlocks
-from quadfeat.engine.core import show_config
-from quadfeat.io import load, save
-from quadfeat.maps import KernelError
-from quadfeat.models import (
-    QuadratureFeatures,
-    QuadratureRidge,
-    QuadratureRidgeClassifier,
-    grow,
-    transform_into,
-)
-from quadfeat.solvers import AlphaPath
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from quadfeat import _aliases
+
+if TYPE_CHECKING:
+    from quadfeat import bounds, kernels, plots, rotations, rules
+    from quadfeat._utils.version import __version__ as __version__
+    from quadfeat.data import ParquetBlocks
+    from quadfeat.engine.core import show_config
+    from quadfeat.io import load, save
+    from quadfeat.maps import KernelError
+    from quadfeat.models import (
+        QuadratureFeatures,
+        QuadratureRidge,
+        QuadratureRidgeClassifier,
+        grow,
+        transform_into,
+    )
+    from quadfeat.solvers import AlphaPath
 
 __all__ = [
     "AlphaPath",
@@ -37,5 +45,53 @@ __all__ = [
     "show_config",
     "transform_into",
 ]
+
+# The modules that define the names of this package. They are imported on first use, since importing
+# all of them takes a few tenths of a second.
+_HOMES = {
+    "AlphaPath": "quadfeat.solvers",
+    "KernelError": "quadfeat.maps",
+    "ParquetBlocks": "quadfeat.data",
+    "QuadratureFeatures": "quadfeat.models",
+    "QuadratureRidge": "quadfeat.models",
+    "QuadratureRidgeClassifier": "quadfeat.models",
+    "__version__": "quadfeat._utils.version",
+    "grow": "quadfeat.models",
+    "load": "quadfeat.io",
+    "save": "quadfeat.io",
+    "show_config": "quadfeat.engine.core",
+    "transform_into": "quadfeat.models",
+}
+_SUBMODULES = (
+    "auto",
+    "bounds",
+    "data",
+    "engine",
+    "io",
+    "kernels",
+    "learning",
+    "maps",
+    "models",
+    "plots",
+    "rotations",
+    "rules",
+    "solvers",
+)
+
+if not TYPE_CHECKING:  # otherwise mypy would accept any name
+
+    def __getattr__(name: str) -> Any:
+        """Import a name on first use."""
+        if name in _SUBMODULES:
+            return import_module(f"quadfeat.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'quadfeat' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        """Return all names, also those that are not imported yet."""
+        return sorted({*globals(), *_HOMES, *_SUBMODULES})
+
 
 _aliases.install()

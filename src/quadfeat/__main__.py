@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.metadata import version
+
 
 def main() -> None:
     """Run the command. Exit with a hint if a package that it needs is missing."""
+    if sys.argv[1:] == ["--version"]:  # without importing the rest, which takes seconds
+        print(f"quadfeat {version('quadfeat')}")
+        return
     try:
         from quadfeat.apps.cli import main as command
     except ModuleNotFoundError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar, overload
 
 from sklearn.base import BaseEstimator
@@ -22,6 +23,15 @@ Class = TypeVar("Class", bound=type)
 UPPER_TRIANGLE = {"quadfeat.io": "upper triangle"}
 
 # Class attributes that list names.
+# Importing these modules registers all classes of quadfeat.
+BUILT_IN = (
+    "quadfeat.kernels",
+    "quadfeat.rotations",
+    "quadfeat.rules",
+    "quadfeat.solvers",
+    "quadfeat.models",
+)
+
 DECLARATIONS = ("saved_attributes", "unsaved_attributes", "path_parameters")
 
 # Names that files use for built-in and NumPy types. No class can be registered under them.
@@ -254,6 +264,8 @@ def registration_of(kind: type[Any]) -> Registration | None:
 def registered_as(name: str) -> Registration:
     """Return the registration of a class by its name in a file."""
     if name not in _BY_NAME:
+        _register_built_in()
+    if name not in _BY_NAME:
         raise ValueError(
             f"no class {name!r} is registered. If you defined it, register it with "
             "quadfeat.io.register before you load the file"
@@ -263,7 +275,14 @@ def registered_as(name: str) -> Registration:
 
 def model_names() -> list[str]:
     """Return the names of the classes whose objects ``quadfeat.save`` accepts on their own."""
+    _register_built_in()
     return [entry.name for entry in _BY_CLASS.values() if entry.is_model]
+
+
+def _register_built_in() -> None:
+    """Import the modules of quadfeat that register classes; ``import quadfeat`` does not."""
+    for name in BUILT_IN:
+        import_module(name)
 
 
 def _check_declaration(entry: Registration) -> None:
@@ -287,6 +306,8 @@ def _check_name(name: Any, kind: type[Any]) -> None:
         raise ValueError(
             f"name={name!r} is the name of a built-in type in files: pass another name to register."
         )
+    if kind.__module__.partition(".")[0] not in ("quadfeat", "sklearn"):
+        _register_built_in()
     known = _BY_NAME.get(name)
     if known is not None and not _same(known.kind, kind):
         raise ValueError(
