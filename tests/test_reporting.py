@@ -56,6 +56,12 @@ def draw(table, theme):
     return Figure(figsize=(4, 3))
 
 
+def _values(root):
+    """Return the light and the dark value of each variable of an inline figure."""
+    light, dark = root.find("style").text.split("@media")
+    return list(zip(*(re.findall(r"--c\d+:(#\w+)", part) for part in (light, dark)), strict=True))
+
+
 def draw_line(table, theme):
     figure = Figure(figsize=(4, 3))
     figure.subplots().plot([1, 2, 3])
@@ -229,13 +235,33 @@ class TestPage:
         assert "script" not in text
 
     def test_an_inline_figure_looks_like_its_file(self):
-        """The drawing keeps its shapes: as many paths and uses as in the file."""
         frame = pd.DataFrame({"a": [1.0]})
         picture = Picture("a", "", "alt", draw_line, frame)
         file = picture.render("light", "svg").decode()
         text = picture.inline()
-        for element in ("<path", "<use", "<clipPath"):
+        for element in ("<use", "<clipPath"):
             assert text.count(element) == file.count(element) > 0
+        drawn = [len(re.findall(r"<path[^>]* style=", content)) for content in (text, file)]
+        markers = len(set(re.findall(r'id="(m\w+)"', file)))  # whose uses repeat the style
+        assert drawn[0] == drawn[1] - markers > 0
+
+    def test_colors_may_agree_on_one_page_only(self):
+        """matplotlib shares a marker between lines of one color."""
+        frame = pd.DataFrame({"a": [1.0]})
+
+        def plot(table, theme):
+            figure = Figure()
+            ax = figure.subplots()
+            ax.plot([1, 2], "o", color="#123456")
+            ax.plot([2, 1], "o", color="#123456" if theme == "light" else "#abcdef")
+            return figure
+
+        root = ElementTree.fromstring(Picture("a", "", "alt", plot, frame).inline())
+        values = _values(root)
+        assert [dark for light, dark in values if light == "#123456"] == ["#123456", "#abcdef"]
+        styles = " ".join(use.get("style") or "" for use in root.iter("use"))
+        for k, (light, _) in enumerate(values):
+            assert light != "#123456" or f"var(--c{k})" in styles
 
     def test_drawings_of_different_shapes_are_rejected(self):
         def plot(table, theme):

@@ -43,6 +43,8 @@ def inline_svg(light: bytes, dark: bytes, name: str, alt: str, screen: str) -> M
         their comments are left out.
     """
     root, other = (_cleaned(ElementTree.fromstring(content)) for content in (light, dark))
+    for drawing in (root, other):
+        _share_markers(drawing)
     colors = _merge_colors(root, other)
     _rename(root, f"{name}-{screen[0]}")
     _open_groups(root)
@@ -88,6 +90,27 @@ def _cleaned(element: ElementTree.Element) -> ElementTree.Element:
         if NAMESPACE.sub("", child.tag) not in ("metadata", "style"):  # page.css has the style
             clean.append(_cleaned(child))
     return clean
+
+
+def _share_markers(root: ElementTree.Element) -> None:
+    """Define each marker once, without its colors, which all its uses repeat.
+
+    Methods that share a color on one page may have different colors on the other. With colors, the
+    two drawings would then define different numbers of markers.
+    """
+    first: dict[str, str] = {}  # the first marker of a shape
+    same: dict[str, str] = {}
+    for definitions in root.iter("defs"):
+        for path in [path for path in definitions if path.tag == "path" and "style" in path.attrib]:
+            del path.attrib["style"]
+            same[path.attrib["id"]] = first.setdefault(path.attrib["d"], path.attrib["id"])
+            if same[path.attrib["id"]] != path.attrib["id"]:
+                definitions.remove(path)
+    for element in root.iter():
+        target = element.get("href", "")[1:]
+        if target in same:
+            element.set("href", f"#{same[target]}")
+        element[:] = [child for child in element if child.tag != "defs" or len(child)]
 
 
 def _merge_colors(
