@@ -7,13 +7,14 @@ from dataclasses import replace
 import dask.array as da
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows
 from quadfeat.kernels import Gaussian
 from quadfeat.solvers import Numbers, Penalty, Problem, normal, paths, validated
+from quadfeat.solvers.banded import Banded
 from quadfeat.solvers.curves import LARGEST_SQUARE, LeftOutCurve
 from quadfeat.solvers.dual import decomposed
 from quadfeat.solvers.moments import Moments, probe
@@ -184,7 +185,7 @@ class TestSampledRows:
 
     @pytest.fixture(autouse=True)
     def few(self, monkeypatch):
-        monkeypatch.setattr(normal, "MOST_LEFT_OUT", 1000)
+        monkeypatch.setattr(normal, "ROWS_LEFT_OUT", (1000, 1000))
 
     def test_order_and_blocks_do_not_matter(self):
         X, y = smooth(4000)
@@ -199,7 +200,7 @@ class TestSampledRows:
     def test_the_sample_represents_all_rows(self, monkeypatch):
         X, y = smooth(4000)
         model = ridge("loo", alphas=ALPHAS).fit(X, y)
-        monkeypatch.setattr(normal, "MOST_LEFT_OUT", 10**6)
+        monkeypatch.setattr(normal, "ROWS_LEFT_OUT", (10**6, 10**6))
         whole = ridge("loo", alphas=ALPHAS).fit(X, y)
         # With about 1000 of 4000 rows, four standard errors of the mean are 18%.
         assert_allclose(model.path_.loo, whole.path_.loo, rtol=0.18)
@@ -365,28 +366,76 @@ def test_dual_and_primal_solutions_agree(intercept):
         assert_allclose(one.means, other.means, rtol=1e-8)
 
 
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 130, 300])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_banded_matrix_and_eigenvectors_agree(n, intercept):
+    rng = np.random.default_rng(n)
+    Z = rng.standard_normal((400, n)) / np.arange(1, n + 1) + 0.3
+    Y, weights = rng.standard_normal((400, 2)), rng.uniform(0.2, 3.0, 400)
+    table = np.column_stack([Z, Y, np.ones(400)])
+    products = table.T @ (table * weights[:, None])
+    moments = Moments(
+        np.asfortranarray(np.triu(products)), np.zeros(2), 400, products[:n, :n] @ probe(n)
+    )
+    problem = RidgeProblem(moments, intercept)
+    ours, theirs = Banded.of(problem.equations()), Spectral.of(problem.equations())
+    assert_array_equal(ours.default_alphas(), theirs.default_alphas())
+    assert ours.trace == pytest.approx(theirs.trace)
+    assert_allclose(ours.path(ALPHAS).gcv, theirs.path(ALPHAS).gcv, rtol=1e-9)
+    evidence = theirs.path(ALPHAS).log_evidence
+    assert_allclose(ours.path(ALPHAS).log_evidence, evidence, rtol=1e-9)
+    for one, other in zip(ours.solved(0.1), theirs.solved(0.1), strict=True):
+        assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+    for amounts in (None, weights):
+        expected = theirs.left_out(ALPHAS, Z, Y, weights, amounts)
+        assert_allclose(ours.left_out(ALPHAS, Z, Y, weights, amounts).sums, expected.sums)
+        single = ours.cast(np.float32).left_out(ALPHAS, Z.astype(np.float32), Y, weights, amounts)
+        assert_allclose(single.sums, expected.sums, rtol=1e-3)
+
+
+def test_equal_rows_and_a_banded_matrix():
+    system = RidgeProblem(Moments.empty(70, np.zeros(1)), intercept=False)
+    products = system.moments.products
+    products[-1, -1] = 10.0
+    expected = Spectral.of(system.equations()).default_alphas()
+    assert_array_equal(Banded.of(system.equations()).default_alphas(), expected)
+
+
 @pytest.mark.parametrize("rows", [smooth, isolated])
-def test_factors_and_eigenvalues_agree(rows, monkeypatch):
-    X, y = rows(2500)
-    by_values = quietly(ridge("evidence", gram_dtype="float64"), stream(X, y))
-    monkeypatch.setattr(paths, "FACTORED_FROM", 64)
-    by_factors = quietly(ridge("evidence", gram_dtype="float64"), stream(X, y))
-    assert np.isnan(by_factors.path_.gcv).all()
-    assert by_factors.log_marginal_likelihood_ == pytest.approx(
-        np.interp(
-            np.log(by_factors.alpha_),
-            np.log(by_values.path_.alphas),
-            by_values.path_.log_evidence,
-        ),
-        rel=1e-2,
-    )
-    least = np.nanmin(by_values.path_.loo)
-    known = ~np.isnan(by_factors.path_.loo)
-    again = np.interp(
-        np.log(by_factors.path_.alphas[known]),
-        np.log(by_values.path_.alphas),
-        by_values.path_.loo,
-    )
-    assert_allclose(by_factors.path_.loo[known], again, rtol=0.05)
-    at = np.interp(np.log(by_factors.alpha_), np.log(by_values.path_.alphas), by_values.path_.loo)
-    assert at <= 1.03 * least
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("streamed", [False, True], ids=["table", "stream"])
+def test_a_banded_matrix_gives_the_same_fit(rows, criterion, streamed, monkeypatch):
+    X, y = rows(1500)
+    data = (lambda: (list(stream(X, y)),)) if streamed else (lambda: (X, y))
+    by_values = quietly(ridge(criterion, gram_dtype="float64"), *data())
+    monkeypatch.setattr(paths, "BANDED_FROM", 1)
+    used = []
+    of = Banded.of
+    monkeypatch.setattr(Banded, "of", lambda system: used.append(1) or of(system))
+    by_blocks = quietly(ridge(criterion, gram_dtype="float64"), *data())
+    assert used
+    assert by_blocks.alpha_ == by_values.alpha_
+    assert_allclose(by_blocks.predict(X), by_values.predict(X), atol=1e-6)
+    assert_allclose(by_blocks.path_.loo, by_values.path_.loo, rtol=1e-4)
+
+
+def test_a_matrix_that_is_not_definite_uses_eigenvectors(monkeypatch):
+    """Rounding errors in float32 exceed this alpha."""
+    X, y = smooth(3000)
+    expected = quietly(ridge([1e-13, 1.0]), X, y)
+    monkeypatch.setattr(paths, "BANDED_FROM", 1)
+    assert_allclose(quietly(ridge([1e-13, 1.0]), X, y).predict(X), expected.predict(X))
+
+
+def test_alphas_that_cannot_be_chosen_are_skipped(monkeypatch):
+    """In float32, small alphas are not tried if errors rise before."""
+    X, y = smooth(300, noise=1.0)
+    model = ridge("auto").fit(X, y)
+    monkeypatch.setattr(LeftOutCurve, "is_final", lambda curve, alphas: False)
+    whole = ridge("auto").fit(X, y)
+    skipped = np.isnan(model.path_.loo)
+    assert 0 < skipped.sum() < np.searchsorted(model.path_.alphas, 1.0)
+    assert skipped[: skipped.sum()].all()
+    assert np.isfinite(whole.path_.loo).all()
+    assert model.alpha_ == whole.alpha_
+    assert_allclose(model.path_.loo[~skipped], whole.path_.loo[~skipped], rtol=1e-3)

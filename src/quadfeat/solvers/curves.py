@@ -19,6 +19,7 @@ The constants were measured by ``benchmarks/alpha.py``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadfeat._utils.validation import Float64Array
+from quadfeat.solvers.moments import RightHandSide
 from quadfeat.solvers.ridge import AlphaPath
 
 # The limits in the docstring of this module.
@@ -67,6 +69,8 @@ class LeftOutCurve:
     plain : array of shape (n_alphas,) or None
         The same as ``sums``, but with outputs in their original units; None if ``sums`` has these
         units.
+    n_skipped : int, default=0
+        The errors of this many alphas, the smallest, were not computed. Here they are infinite.
     """
 
     weight: float
@@ -76,6 +80,7 @@ class LeftOutCurve:
     products: Float64Array
     unit: float
     plain: Float64Array | None = None
+    n_skipped: int = 0
 
     @classmethod
     def of(
@@ -108,6 +113,36 @@ class LeftOutCurve:
             self.products + other.products,
             self.unit,
             None if self.plain is None or other.plain is None else self.plain + other.plain,
+        )
+
+    def is_final(self, alphas: Float64Array) -> bool:
+        """Return whether alphas below the given ones, which ascend, cannot be chosen.
+
+        This is the case if errors rise between 1 and the smallest alpha.
+        """
+        one = int(np.searchsorted(alphas, 1.0 - ROUNDING))
+        is_known = one < len(alphas) and alphas[one] <= ABOUT_ONE
+        return is_known and bool(self._rises(one).any())
+
+    def extended(self, n_skipped: int) -> LeftOutCurve:
+        """Return the curve for more alphas, whose errors were not computed and are infinite."""
+        if n_skipped == 0:
+            return self
+        n_alphas = n_skipped + len(self.sums)
+        assert n_alphas <= MOST_PAIRED
+        skipped = np.full(n_skipped, np.inf)
+        # The sums of clipped errors are the largest ones.
+        linear = np.full(n_alphas, LARGEST_SQUARE * self.squared_weight)
+        products = np.full((n_alphas, n_alphas), LARGEST_SQUARE**2 * self.squared_weight)
+        linear[n_skipped:] = self.linear
+        products[n_skipped:, n_skipped:] = self.products
+        return replace(
+            self,
+            sums=np.concatenate([skipped, self.sums]),
+            linear=linear,
+            products=products,
+            plain=None if self.plain is None else np.concatenate([skipped, self.plain]),
+            n_skipped=n_skipped,
         )
 
     @property
@@ -185,22 +220,31 @@ class LeftOutCurve:
         Places below it are out of reach if the error rises on the way to them: behind a rise, other
         minima come and go with the rounding of the Gram matrix.
         """
-        limited = self.linear[self._nearest(np.arange(len(errors)))] / self.squared_weight
-        down = limited[: one + 1][::-1]
-        rises = down > (1.0 + WITHIN) * np.minimum.accumulate(down)
+        limited = self._limited()
         in_reach = np.ones(len(errors), dtype=bool)
-        in_reach[: one + 1] = ~np.logical_or.accumulate(rises)[::-1]
+        in_reach[: one + 1] = ~np.logical_or.accumulate(self._rises(one))[::-1]
         gains = (limited[one] - limited) * self.unit
         clear = gains > CLEAR_ERRORS * self.standard_errors(one)
         safe = in_reach & (clear | (np.arange(len(errors)) >= one))
         return int(np.argmin(np.where(safe, errors, np.inf)))
+
+    def _limited(self) -> Float64Array:
+        """Return the means of the clipped squared errors."""
+        return self.linear[self._nearest(np.arange(len(self.sums)))] / self.squared_weight
+
+    def _rises(self, one: int) -> NDArray[np.bool_]:
+        """Return where errors have risen, from the alpha at ``one`` down to the smallest one."""
+        down = self._limited()[: one + 1][::-1]
+        return np.asarray(down > (1.0 + WITHIN) * np.minimum.accumulate(down))
 
     def onto(self, path: AlphaPath) -> AlphaPath:
         """Return a copy of a path that includes these errors."""
         sums = self.sums if self.plain is None else self.plain
         with np.errstate(over="ignore"):
             loo = sums / self.weight * self.unit
-        return replace(path, loo=loo, loo_error=self.standard_errors())
+        errors = self.standard_errors()
+        loo[: self.n_skipped] = errors[: self.n_skipped] = np.nan
+        return replace(path, loo=loo, loo_error=errors)
 
 
 def _stride(n_alphas: int) -> int:
@@ -211,3 +255,53 @@ def _stride(n_alphas: int) -> int:
 def weight_of_one_copy(weights: Any) -> Any:
     """Return the weight of one copy of each row: 1, or the whole weight if that is smaller."""
     return None if weights is None else np.minimum(weights, 1.0)
+
+
+def left_out_curve(
+    system: RightHandSide,
+    leverage: Float64Array,
+    fitted: Callable[[int, float], Float64Array],
+    Y: Float64Array,
+    weights: Any = None,
+    amounts: Any = None,
+) -> LeftOutCurve:
+    """Return the curve of the leave-one-out errors of rows.
+
+    Parameters
+    ----------
+    system : RightHandSide
+    leverage : array of shape (n_rows, n_alphas)
+        The leverage of each row without that of the intercept. It is overwritten.
+    fitted : callable
+        Takes the index of an output and a scale. Returns the fitted values minus their mean,
+        divided by the scale, shape (n_rows, n_alphas).
+    Y : array of shape (n_rows, n_outputs)
+    weights, amounts : array of shape (n_rows,), default=None
+        The weights of the rows, and the weight to leave out of each. By default, leave out one
+        copy: a weight of 1, or the whole row if its weight is smaller.
+    """
+    leverage += 1.0 / system.weight if system.intercept else 0.0
+    amounts = weight_of_one_copy(weights) if amounts is None else amounts
+    if amounts is not None:
+        leverage *= amounts[:, None]
+    # Divide by the variance of the targets, so that squares of squares do not overflow.
+    with np.errstate(over="ignore"):
+        unit = float(np.mean(system.squares / system.weight))
+    unit = unit if np.isfinite(unit) and unit > 0 else 1.0
+    total = np.zeros(leverage.shape)
+    plain = np.zeros(leverage.shape) if Y.shape[1] > 1 else None
+    for output, target in enumerate(Y.T):
+        # Scale each target by its standard deviation, so that all targets count equally.
+        scale = np.sqrt(system.squares[output] / system.weight)
+        scale = scale if np.isfinite(scale) and scale > 0 else np.sqrt(unit)
+        residual = ((target - system.target_means[output]) / scale)[:, None]
+        residual = residual - fitted(output, float(scale))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            errors = residual / (1.0 - leverage)
+            squares = np.where(leverage < 1.0, errors**2, np.inf)
+            total += squares
+            if plain is not None:
+                plain += squares * (scale**2 / unit)
+    with np.errstate(over="ignore", invalid="ignore"):
+        plain = None if plain is None else plain / Y.shape[1]
+        return LeftOutCurve.of(total / Y.shape[1], weights, unit, plain)

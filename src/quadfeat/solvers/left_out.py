@@ -41,7 +41,15 @@ class LeftOut:
     variances: Float64Array
 
     @classmethod
-    def of(cls, posterior: Posterior, Z: Array, targets: Float64Array, amounts: Any) -> LeftOut:
+    def of(
+        cls,
+        posterior: Posterior,
+        Z: Array,
+        targets: Float64Array,
+        amounts: Any,
+        *,
+        single: bool = False,
+    ) -> LeftOut:
         """Leave out rows to which a posterior was fitted.
 
         Parameters
@@ -52,9 +60,11 @@ class LeftOut:
         targets : array of shape (n_rows, n_outputs)
         amounts : array of shape (n_rows,) or None
             The weight to leave out of each row; None means 1.
+        single : bool, default=False
+            Whether to compute leverages in float32.
         """
         residuals = targets - Z @ posterior.coefficients - posterior.intercept
-        leverage = posterior.leverage(Z)
+        leverage = posterior.leverage(Z, single=single)
         own = leverage if amounts is None else amounts * leverage
         left = np.maximum(1.0 - own, LEAST_LEFT)
         # If a row alone determines its prediction, a model without it predicts the mean.

@@ -20,23 +20,20 @@ from quadfeat.solvers import paths, posterior
 from quadfeat.solvers.accumulator import Accumulator, rows_per_block
 from quadfeat.solvers.base import Penalty, Problem, Solution, Solver
 from quadfeat.solvers.calibration import Calibration
-from quadfeat.solvers.curves import LeftOutCurve
-from quadfeat.solvers.paths import LeaveOut, Sample
+from quadfeat.solvers.curves import MOST_PAIRED, LeftOutCurve
+from quadfeat.solvers.paths import Decomposed, LeaveOut, Sample
 from quadfeat.solvers.posterior import Posterior
-from quadfeat.solvers.ridge import AlphaPath, RidgeProblem
-from quadfeat.solvers.spectral import Spectral
+from quadfeat.solvers.ridge import FLOAT32_FROM, AlphaPath, RidgeProblem
 from quadfeat.solvers.summaries import Summary, without_rows
 from quadfeat.solvers.targets import Targets
 
 GRAM_DTYPES = ("float32", "float64")
 
-# Compute leave-one-out errors in float32 if all alphas exceed this fraction of the mean squared
-# norm of centered features. The relative error of 1 - leverage is then at most a hundredth.
-FLOAT32_FROM = 1e-3
-
-# Choose alpha by the leave-one-out errors of at most about this many rows. More rows would hardly
-# change the choice, since standard errors are already small.
-MOST_LEFT_OUT = 65_536
+# Choose alpha by the leave-one-out errors of at most about so many rows that there are this many
+# features, within limits. More rows would hardly change the choice, since standard errors are
+# already small.
+MOST_LEFT_OUT = 2**24
+ROWS_LEFT_OUT = (4096, 65_536)
 
 
 @register
@@ -115,8 +112,8 @@ class Normal(Solver):
             left_out = None
             if rows.whole is not None or (rows.repeatable and problem.penalty.leaves_out_all_rows):
 
-                def left_out(spectral: Spectral, alphas: Float64Array) -> LeftOutCurve:
-                    solution.curve = _left_out(problem, rows, summary, dtype, spectral, alphas)
+                def left_out(decomposed: Decomposed, alphas: Float64Array) -> LeftOutCurve:
+                    solution.curve = _left_out(problem, rows, summary, dtype, decomposed, alphas)
                     return solution.curve
 
             vars(solution)["posterior"] = solution.solve(left_out)
@@ -128,19 +125,35 @@ def _left_out(
     rows: Rows,
     summary: Summary,
     dtype: str,
-    spectral: Spectral,
+    decomposed: Decomposed,
     alphas: Float64Array,
 ) -> LeftOutCurve:
-    """Return leave-one-out errors of all rows, or of a sample if there are very many."""
-    system = spectral.system
-    norm = float(spectral.values.sum()) / system.weight
+    """Return leave-one-out errors of all rows, or of a sample if there are very many.
+
+    Small alphas need products in float64. They are skipped if the others show that they cannot be
+    chosen.
+    """
+    system = decomposed.system
+    norm = decomposed.trace / system.weight
     # Workers do not need the Gram matrix.
-    light = replace(spectral, system=replace(system, matrix=np.empty((0, 0))))
-    single = dtype == "float32" and alphas[0] >= FLOAT32_FROM * norm
-    share = min(1.0, MOST_LEFT_OUT / summary.moments.n_rows)
-    task = LeaveOneOut(problem, without_rows(summary), light, alphas, dtype, single, share)
+    light = replace(decomposed, system=replace(system, matrix=np.empty((0, 0))))
+    most = int(np.clip(MOST_LEFT_OUT // problem.map.n_columns, *ROWS_LEFT_OUT))
+    share = min(1.0, most / summary.moments.n_rows)
+    task = LeaveOneOut(problem, without_rows(summary), light, alphas, dtype, False, share)
+    n_small = int(np.searchsorted(alphas, FLOAT32_FROM * norm))
+    skips = problem.penalty.leaves_out_all_rows and n_small < len(alphas) <= MOST_PAIRED
+    if dtype == "float32" and (n_small == 0 or skips):
+        single = replace(task, alphas=alphas[n_small:], single=True)
+        curve = _curve_of(rows, single, system.weight)
+        if n_small == 0 or curve.is_final(single.alphas):
+            return curve.extended(n_small)
+    return _curve_of(rows, task, system.weight)
+
+
+def _curve_of(rows: Rows, task: LeaveOneOut, weight: float) -> LeftOutCurve:
+    """Return the sums of a task; if a few rows carry most of the weight, use all rows."""
     curve: LeftOutCurve = rows.reduce(task, LeftOutCurve.merged)
-    if curve.weight < 0.5 * share * system.weight:  # few rows carry most of the weight
+    if curve.weight < 0.5 * task.share * weight:
         curve = rows.reduce(replace(task, share=1.0), LeftOutCurve.merged)
     return curve
 
@@ -213,7 +226,7 @@ class LeaveOneOut(Task):
     problem : Problem
     summary : Summary
         A summary without rows that has the classes and the shift.
-    spectral : Spectral
+    decomposed : Banded or Spectral
     alphas : array of shape (n_alphas,)
     dtype : str
         The dtype of products of features.
@@ -226,29 +239,31 @@ class LeaveOneOut(Task):
 
     problem: Problem
     summary: Summary
-    spectral: Spectral
+    decomposed: Decomposed
     alphas: Float64Array
     dtype: str
     single: bool
     share: float = 1.0
 
-    def begin(self, table: Block) -> tuple[Spectral, Any]:
-        dtype: Any = np.float64 if self.dtype == "float64" else table.X.dtype
-        dtype = np.float32 if self.single else dtype
-        vectors: Any = self.spectral.vectors.astype(dtype, copy=False)
-        return replace(self.spectral, vectors=vectors), None
+    def begin(self, table: Block) -> tuple[Decomposed, Any]:
+        return self.decomposed.cast(self._dtype_for(table.X)), None
 
-    def add(self, state: tuple[Spectral, Any], block: Block) -> tuple[Spectral, Any]:
-        spectral, total = state
+    def add(self, state: tuple[Decomposed, Any], block: Block) -> tuple[Decomposed, Any]:
+        decomposed, total = state
         if self.share < 1.0:
             block = block.part(row_keys(block.X) < np.uint64(self.share * 2.0**64))
-        Z = self.problem.map.columns(block.X)
+        Z = self.problem.map.columns(block.X).astype(self._dtype_for(block.X), copy=False)
         targets = self.problem.targets.final(block.y, self.summary)
-        found = spectral.left_out(self.alphas, Z, targets, block.weights)
-        return spectral, found if total is None else total.merged(found)
+        found = decomposed.left_out(self.alphas, Z, targets, block.weights)
+        return decomposed, found if total is None else total.merged(found)
 
-    def result(self, state: tuple[Spectral, Any]) -> Any:
+    def result(self, state: tuple[Decomposed, Any]) -> Any:
         return state[1]
+
+    def _dtype_for(self, X: Any) -> Any:
+        if self.single:
+            return np.float32
+        return np.float64 if self.dtype == "float64" else X.dtype
 
     def rows_per_block(self, state: Any) -> int:
         return rows_per_block(self.problem.map.n_columns, np.float64)

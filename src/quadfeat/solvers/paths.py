@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from quadfeat._utils.validation import Float64Array
+from quadfeat.solvers.banded import Banded
 from quadfeat.solvers.curves import LeftOutCurve
-from quadfeat.solvers.factored import Factored
 from quadfeat.solvers.moments import Moments
 from quadfeat.solvers.posterior import Posterior, posterior_of
 from quadfeat.solvers.ridge import ALPHA_PER_ERROR, ROUNDING, AlphaPath, RidgeProblem
@@ -37,13 +37,10 @@ MISLED_STANDARD_ERRORS = 4.0
 # left out with all their copies.
 MANY_COPIES = 0.2
 
-# From this number of features on, compute the evidence from a few Cholesky factors instead of an
-# eigendecomposition. For 4096 features on two threads, the decomposition takes 7.7 seconds and a
-# factor 0.3 seconds.
-FACTORED_FROM = 2048
-
-# Precision of the best alpha from Cholesky factors, in decades.
-DECADE_PRECISION = 0.05
+# From this number of features on, use a banded matrix instead of eigenvectors. For 4096 features on
+# one thread, this takes 3.9 seconds instead of 13.9 (benchmarks/solvers.py). Each alpha then takes
+# longer, so it does not pay for fewer features.
+BANDED_FROM = 3072
 
 
 @dataclass(frozen=True)
@@ -76,8 +73,11 @@ class Sample:
         return copied > MANY_COPIES * float(self.weights.sum())
 
 
+# Normal equations in a basis in which each alpha is cheap.
+Decomposed = Banded | Spectral
+
 # Returns leave-one-out errors for several alphas.
-LeaveOut = Callable[[Spectral, Float64Array], LeftOutCurve]
+LeaveOut = Callable[[Decomposed, Float64Array], LeftOutCurve]
 
 
 def choose_alpha(
@@ -102,24 +102,15 @@ def choose_alpha(
         rows have copies. All copies of a row are left out together, because a copy would reveal its
         target.
     """
-    system = problem.equations()
-    if (
-        criterion == "evidence"
-        and alphas is None
-        and left_out is None
-        and len(system.matrix) >= FACTORED_FROM
-        and bool((system.squares > 0).any())
-    ):
-        return _by_factors(problem, Factored(system), sample)
-    spectral = Spectral.of(system)
-    tried = spectral.default_alphas() if alphas is None else np.sort(alphas)
-    path, allowed = spectral.path(tried), np.ones(len(tried), dtype=bool)
+    decomposed, tried = _decomposed(problem, alphas)
+    system = decomposed.system
+    path, allowed = decomposed.path(tried), np.ones(len(tried), dtype=bool)
     guard = None
     if sample is not None and (left_out is None or sample.has_copies):
-        guard = spectral.left_out(tried, sample.Z, sample.Y, sample.weights, sample.amounts)
+        guard = decomposed.left_out(tried, sample.Z, sample.Y, sample.weights, sample.amounts)
         path, allowed = guard.onto(path), guard.allowed(tried)
     if left_out is not None:
-        curve = left_out(spectral, tried)
+        curve = left_out(decomposed, tried)
         path = curve.onto(path)
         if guard is None:
             allowed = curve.allowed(tried)
@@ -130,7 +121,7 @@ def choose_alpha(
     varies = bool((system.squares > 0).any())
     if not varies and (system.degrees > 0 or criterion == "evidence"):
         # All targets are equal, so alpha does not matter. The largest one is the most stable.
-        return _chosen(spectral, problem, float(tried[-1]), path)
+        return _chosen(decomposed, problem, float(tried[-1]), path)
     if not np.isfinite(costs_of(path, criterion)).any():
         raise ValueError(
             # scikit-learn's checks look for "1 sample" in this message.
@@ -140,8 +131,24 @@ def choose_alpha(
     best = best_allowed(path, criterion, allowed)
     alpha = float(tried[best])
     if alphas is None and criterion != "loo":
-        alpha = _refined(spectral, path, criterion, best, allowed)
-    return _chosen(spectral, problem, alpha, path)
+        alpha = _refined(decomposed, path, criterion, best, allowed)
+    return _chosen(decomposed, problem, alpha, path)
+
+
+def _decomposed(
+    problem: RidgeProblem, alphas: Float64Array | None
+) -> tuple[Decomposed, Float64Array]:
+    """Return the decomposed normal equations, and the alphas to try in ascending order."""
+    system = problem.equations()
+    if len(system.matrix) >= BANDED_FROM:
+        banded = Banded.of(system)
+        tried = banded.default_alphas() if alphas is None else np.sort(alphas)
+        if banded.is_definite(float(tried[0])):
+            return banded, tried
+        # Eigenvalues that are negative because of rounding errors can be clipped.
+        system = problem.equations()
+    decomposed = Spectral.of(system)
+    return decomposed, decomposed.default_alphas() if alphas is None else np.sort(alphas)
 
 
 def costs_of(path: AlphaPath, criterion: str) -> Float64Array:
@@ -163,7 +170,7 @@ def best_allowed(path: AlphaPath, criterion: str, allowed: NDArray[np.bool_]) ->
 
 
 def _refined(
-    spectral: Spectral, path: AlphaPath, criterion: str, best: int, allowed: NDArray[np.bool_]
+    decomposed: Decomposed, path: AlphaPath, criterion: str, best: int, allowed: NDArray[np.bool_]
 ) -> float:
     """Minimize a criterion between the two neighbors of the best alpha of a path.
 
@@ -173,7 +180,7 @@ def _refined(
     worst = costs[np.isfinite(costs)].max()
 
     def cost(log_alpha: float) -> float:
-        return float(min(worst, costs_of(spectral.path(np.exp([log_alpha])), criterion)[0]))
+        return float(min(worst, costs_of(decomposed.path(np.exp([log_alpha])), criterion)[0]))
 
     around = [best - 1, best + 1]
     around = [index if 0 <= index < len(costs) and allowed[index] else best for index in around]
@@ -191,44 +198,10 @@ def rounded(log_alpha: float) -> float:
     return float(np.exp(step * np.round(log_alpha / step)))
 
 
-def _chosen(spectral: Spectral, problem: RidgeProblem, alpha: float, path: AlphaPath) -> Posterior:
-    return posterior_of(spectral.system, problem, alpha, *spectral.solved(alpha), path)
-
-
-def _by_factors(problem: RidgeProblem, factored: Factored, sample: Sample | None) -> Posterior:
-    """Return the posterior for the allowed alpha with the largest evidence.
-
-    Step along powers of ten to a maximum of the evidence and refine it. Then try larger alphas as
-    long as leave-one-out errors decrease.
-    """
-    decades = factored.decades()
-    index = int(np.argmin(np.abs(decades - np.log10(factored.typical))))
-    index = _local_minimum(lambda k: factored.cost(decades[k]), index, len(decades))
-    low, high = (decades[min(max(k, 0), len(decades) - 1)] for k in (index - 1, index + 1))
-    found = optimize.minimize_scalar(
-        factored.cost, bounds=(low, high), method="bounded", options={"xatol": DECADE_PRECISION}
-    )
-    better = found.fun < factored.cost(decades[index])
-    chosen = float(np.log10(rounded(np.log(10.0) * (found.x if better else decades[index]))))
-    tried = np.array([chosen])
-    curve = None
-    if sample is not None:
-        steps = decades[decades > chosen + 0.5]
-        tried = np.concatenate([decades[decades < chosen - 0.5][-1:], tried, steps])
-        tried, curve = factored.left_out(tried, sample, start=int(np.searchsorted(tried, chosen)))
-        allowed = curve.allowed(10.0**tried)
-        costs = np.array([factored.cost(one) for one in tried])
-        chosen = float(tried[int(np.argmin(np.where(allowed, costs, np.inf)))])
-    solved, path = factored.solved_at(chosen), factored.path(tried, curve)
-    return posterior_of(factored.system, problem, float(10.0**chosen), *solved, path)
-
-
-def _local_minimum(cost: Callable[[int], float], index: int, n: int) -> int:
-    """Return the index of a local minimum of a cost, starting from an index."""
-    for step in (1, -1):
-        while 0 <= index + step < n and cost(index + step) < cost(index):
-            index += step
-    return index
+def _chosen(
+    decomposed: Decomposed, problem: RidgeProblem, alpha: float, path: AlphaPath
+) -> Posterior:
+    return posterior_of(decomposed.system, problem, alpha, *decomposed.solved(alpha), path)
 
 
 def is_below_precision(moments: Moments, alpha: float, smallest: float = 0.0) -> bool:

@@ -23,6 +23,10 @@ ALPHA_PER_ERROR = 4.0
 # on rounding errors, which change with the order of rows.
 STEPS_PER_DECADE = 3
 
+# Compute leverages in float32 if alpha exceeds this fraction of the mean squared norm of centered
+# features. The relative error of 1 - leverage is then at most a hundredth.
+FLOAT32_FROM = 1e-3
+
 # Relative rounding error of a difference of products that cancel.
 ROUNDING = 1e-12
 
@@ -103,6 +107,13 @@ class RidgeProblem:
         """Number of targets."""
         return self.moments.n_outputs if self.transform is None else self.transform.shape[1]
 
+    def mean_square(self) -> float:
+        """Return the mean squared norm of the features, centered if there is an intercept."""
+        products, d = self.moments.products, self.moments.n_components
+        weight = self.moments.weight
+        means = products[:d, -1] / weight if self.intercept else np.zeros(d)
+        return float(np.diagonal(products)[:d].sum() / weight - means @ means)
+
     def equations(self) -> NormalEquations:
         """Return the normal equations in new arrays."""
         found = self.moments.normal_equations(intercept=self.intercept, transform=self.transform)
@@ -153,6 +164,37 @@ def log_evidence_of(
     if not varies.any():
         evidence = np.full(len(alphas), np.nan)
     return evidence, np.where(varies, variance, np.nan)
+
+
+def path_of(
+    system: NormalEquations,
+    alphas: Float64Array,
+    explained: Float64Array,
+    dual: Float64Array,
+    effective: Float64Array,
+    log_determinants: Float64Array,
+) -> AlphaPath:
+    """Return GCV and evidence for each alpha.
+
+    Parameters
+    ----------
+    system : NormalEquations
+    alphas : array of shape (n_alphas,)
+    explained, dual : array of shape (n_alphas, n_outputs)
+        The quadratic forms ``r' (A + alpha I)^-1 r`` and ``r' (A + alpha I)^-2 r``.
+    effective : array of shape (n_alphas,)
+        The effective number of parameters, the trace of ``(A + alpha I)^-1 A``.
+    log_determinants : array of shape (n_alphas,)
+        The log determinants of ``A + alpha I``.
+    """
+    # The residuals are alpha times the dual coefficients.
+    residual = system.squares - explained - alphas[:, None] * dual
+    residual = np.maximum(residual, LEAST_UNEXPLAINED * system.squares).sum(axis=1)
+    left = system.degrees - effective
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gcv = system.weight * residual / left**2
+    evidence, _ = log_evidence_of(system, alphas, explained, log_determinants)
+    return AlphaPath(alphas, np.where(left > 0, gcv, np.inf), evidence)
 
 
 def default_alphas(

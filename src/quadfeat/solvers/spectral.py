@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.solvers.curves import LeftOutCurve, weight_of_one_copy
+from quadfeat.solvers.curves import LeftOutCurve, left_out_curve
 from quadfeat.solvers.moments import NormalEquations
-from quadfeat.solvers.ridge import LEAST_UNEXPLAINED, AlphaPath, default_alphas, log_evidence_of
+from quadfeat.solvers.ridge import AlphaPath, default_alphas, path_of
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,24 @@ class Spectral:
 
     def path(self, alphas: Float64Array) -> AlphaPath:
         """Return GCV and evidence for each alpha."""
-        system, shrunk = self.system, 1.0 / (self.values + alphas[:, None])
-        explained = shrunk @ self.right**2
-        # The residuals are alpha times the dual coefficients.
-        residual = system.squares - explained - alphas[:, None] * (shrunk**2 @ self.right**2)
-        residual = np.maximum(residual, LEAST_UNEXPLAINED * system.squares).sum(axis=1)
-        left = system.degrees - (self.values * shrunk).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gcv = system.weight * residual / left**2
-        gcv = np.where(left > 0, gcv, np.inf)
-        log_determinants = -np.log(shrunk).sum(axis=1)
-        evidence, _ = log_evidence_of(system, alphas, explained, log_determinants)
-        return AlphaPath(alphas, gcv, evidence)
+        shrunk = 1.0 / (self.values + alphas[:, None])
+        return path_of(
+            self.system,
+            alphas,
+            explained=shrunk @ self.right**2,
+            dual=shrunk**2 @ self.right**2,
+            effective=(self.values * shrunk).sum(axis=1),
+            log_determinants=-np.log(shrunk).sum(axis=1),
+        )
+
+    @property
+    def trace(self) -> float:
+        """The trace of the Gram matrix."""
+        return float(self.values.sum())
+
+    def cast(self, dtype: Any) -> Spectral:
+        """Return the same with eigenvectors in a dtype."""
+        return replace(self, vectors=self.vectors.astype(dtype, copy=False))
 
     def left_out(
         self,
@@ -83,34 +89,13 @@ class Spectral:
         self, alphas: Float64Array, projected: Array, Y: Float64Array, weights: Any, amounts: Any
     ) -> LeftOutCurve:
         """Return leave-one-out errors, given centered features in the basis of the eigenvectors."""
-        system = self.system
         shrunk = 1.0 / (self.values[:, None] + alphas)
+
+        def fitted(output: int, scale: float) -> Float64Array:
+            return np.asarray(projected @ (shrunk * (self.right[:, output, None] / scale)))
+
         leverage = (projected**2) @ shrunk
-        leverage += 1.0 / system.weight if system.intercept else 0.0
-        amounts = weight_of_one_copy(weights) if amounts is None else amounts
-        if amounts is not None:
-            leverage *= amounts[:, None]
-        # Divide by the variance of the targets, so that squares of squares do not overflow.
-        with np.errstate(over="ignore"):
-            unit = float(np.mean(system.squares / system.weight))
-        unit = unit if np.isfinite(unit) and unit > 0 else 1.0
-        total = np.zeros(leverage.shape)
-        plain = np.zeros(leverage.shape) if Y.shape[1] > 1 else None
-        for output, target in enumerate(Y.T):
-            # Scale each target by its standard deviation, so that all targets count equally.
-            scale = np.sqrt(system.squares[output] / system.weight)
-            scale = scale if np.isfinite(scale) and scale > 0 else np.sqrt(unit)
-            fitted = projected @ (shrunk * (self.right[:, output, None] / scale))
-            residual = ((target - system.target_means[output]) / scale)[:, None] - fitted
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                errors = residual / (1.0 - leverage)
-                squares = np.where(leverage < 1.0, errors**2, np.inf)
-                total += squares
-                if plain is not None:
-                    plain += squares * (scale**2 / unit)
-        with np.errstate(over="ignore", invalid="ignore"):
-            plain = None if plain is None else plain / Y.shape[1]
-            return LeftOutCurve.of(total / Y.shape[1], weights, unit, plain)
+        return left_out_curve(self.system, leverage, fitted, Y, weights, amounts)
 
     def solved(self, alpha: float) -> tuple[Float64Array, Float64Array, float]:
         """Return the coefficients, the explained sums of squares and the log determinant."""

@@ -191,6 +191,8 @@ class SumLosses(Task):
         Whether to leave out only one copy of a row, instead of its whole weight.
     single : bool
         Whether to keep the losses of single rows.
+    in_float32 : bool
+        Whether to compute leverages in float32.
     """
 
     problem: Problem
@@ -199,12 +201,13 @@ class SumLosses(Task):
     calibration: Calibration | None
     leaves_one: bool
     single: bool = False
+    in_float32: bool = False
 
     def add(self, state: Losses | None, block: Block) -> Losses:
         Z = self.problem.map.columns(block.X)
         targets = self.problem.targets.final(block.y, self.summary)
         amounts = weight_of_one_copy(block.weights) if self.leaves_one else block.weights
-        found = LeftOut.of(self.posterior, Z, targets, amounts)
+        found = LeftOut.of(self.posterior, Z, targets, amounts, single=self.in_float32)
         classes = self.summary.classes
         labels = None if classes is None else class_indices(block.y, classes)
         units = self.posterior.relative_units
@@ -306,7 +309,9 @@ def validated(
         return Validation(solution, kept, calibration)
     losses = _losses_of_curve(solution) if calibration is None else None
     if losses is None:
-        losses = rows.reduce(task, Losses.merged)
+        # Over all rows, the leverages take most of the time.
+        in_float32 = getattr(solution, "dtype", "") == "float32" and posterior.allows_float32
+        losses = rows.reduce(replace(task, in_float32=in_float32), Losses.merged)
     return Validation(
         solution, replace(losses, weights=kept.weights, values=kept.values), calibration
     )
