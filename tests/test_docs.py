@@ -9,7 +9,6 @@ import pytest
 
 import quadfeat
 from quadfeat import bounds, kernels, rotations, rules
-from slow import slow
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -26,12 +25,7 @@ WRITTEN = ("src", "docs", "examples", "benchmarks", "scripts", "native", "conda"
 KINDS = {".py", ".md", ".html", ".csv", ".ipynb", ".yaml", ".hpp", ".cpp", ".svg"}
 
 
-# The code of these pages takes longest: most of it learns kernels, as in start.md.
-LONGEST = {"choosing.md", "extending.md", "index.md", "kernel_search.md", "learning.md", "which.md"}
-WITH_CODE = [name for name, text in TEXTS.items() if BLOCK.search(text)]
-
-
-@pytest.mark.parametrize("page", [slow(name) if name in LONGEST else name for name in WITH_CODE])
+@pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if BLOCK.search(text)])
 def test_code_of_a_page_prints_what_the_page_says(page, tmp_path):
     blocks = BLOCK.findall(TEXTS[page])
     script = f"\nprint({BETWEEN!r})\n".join(code for code, _ in blocks)
