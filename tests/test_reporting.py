@@ -263,6 +263,23 @@ class TestPage:
         for k, (light, _) in enumerate(values):
             assert light != "#123456" or f"var(--c{k})" in styles
 
+    @pytest.mark.parametrize("linewidth", [0, 1])
+    @pytest.mark.parametrize("black", ["light", "dark"])
+    def test_black_may_become_another_color(self, black, linewidth):
+        frame = pd.DataFrame({"a": [1.0]})
+
+        def plot(table, theme):
+            figure = Figure()
+            color = "#000000" if theme == black else "#abcdef"
+            figure.subplots().bar([1, 2], [1, 2], color=color, edgecolor=color, linewidth=linewidth)
+            return figure
+
+        root = ElementTree.fromstring(Picture("a", "", "alt", plot, frame).inline())
+        expected = ("#000000", "#abcdef") if black == "light" else ("#abcdef", "#000000")
+        assert expected in _values(root)
+        k = _values(root).index(expected)
+        assert sum(f"fill:var(--c{k})" in (it.get("style") or "") for it in root.iter("path")) == 2
+
     def test_drawings_of_different_shapes_are_rejected(self):
         def plot(table, theme):
             figure = Figure()

@@ -119,7 +119,7 @@ def _merge_colors(
     """Replace colors by CSS variables. Return the variable of each pair of colors."""
     colors: dict[tuple[str, str], str] = {}
     for one, two in zip(root.iter(), other.iter(), strict=True):
-        style, other_style = one.get("style", ""), two.get("style", "")
+        style, other_style = _with_fills(one.get("style", ""), two.get("style", ""))
         pairs = list(zip(COLOR.findall(style), COLOR.findall(other_style), strict=True))
         if one.tag != two.tag or COLOR.sub("", style) != COLOR.sub("", other_style):
             raise ValueError("the light and the dark drawing have different shapes.")
@@ -130,6 +130,16 @@ def _merge_colors(
             names = [f"var({colors[pair]})" for pair in pairs]
             one.set("style", "".join(map("".join, zip(parts, [*names, ""], strict=True))))
     return colors
+
+
+def _with_fills(style: str, other: str) -> tuple[str, str]:
+    """Return two styles; add the fill that one of them lacks. matplotlib leaves out black."""
+    fills = [text.startswith("fill:") for text in (style, other)]
+    if fills == [False, True]:
+        return f"fill:#000000;{style}".rstrip(";"), other
+    if fills == [True, False]:
+        return style, f"fill:#000000;{other}".rstrip(";")
+    return style, other
 
 
 def _rename(root: ElementTree.Element, name: str) -> None:
