@@ -42,7 +42,7 @@ from quadfeat._utils import validation as check
 
 # With fewer entries of the result per thread, waking threads takes longer than the work.
 # ``benchmarks/threads.py`` measures it.
-ENTRIES_PER_THREAD = 2**15
+ENTRIES_PER_THREAD = 2**16
 
 VARIABLES = (
     "OMP_NUM_THREADS",
