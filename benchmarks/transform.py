@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_info
 
 from quadfeat import QuadratureFeatures, transform_into
 from quadfeat._utils.validation import Array
-from quadfeat.engine import core
+from quadfeat.engine import threads
 from quadfeat.kernels import ArcCosine, Gaussian
 from tables import Table, circumstances
 from timing import best
@@ -91,7 +91,7 @@ def gaussian(shapes: list[tuple[int, int, int]], repeats: int) -> list[Table]:
             "buffer / fill by these threads",
         ],
     )
-    n_threads = core.n_threads(-1)
+    n_threads = threads.n_threads(-1)
     pool = ThreadPoolExecutor(n_threads)
     fresh.start("Gaussian kernel, rule sr33, n_jobs=-1, into fresh arrays")
     for n_rows, d, n in shapes:
@@ -184,7 +184,7 @@ def growth(widths: list[int], repeats: int) -> Table:
         n_rows, D = 2**21 // d, 2 * (d + 1)
         X = np.random.default_rng(0).standard_normal((n_rows, d)).astype(np.float32)
         features = QuadratureFeatures(
-            Gaussian(1 / d), rule="sr33", n_components=D + 1, random_state=0
+            Gaussian(1 / d), rule="sr33", n_components=D + 1, random_state=0, n_jobs=1
         ).fit(X)
         out: Array = np.zeros((n_rows, D + 1), dtype=np.float32)
         (t,) = best({"quadfeat": partial(transform_into, features, X, out)}, repeats).values()
