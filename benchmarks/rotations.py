@@ -280,7 +280,7 @@ def main() -> None:
     tables = [
         circumstances(
             "rotations-circumstances",
-            "python benchmarks/rotations.py" + " --small" * given.small,
+            f"python benchmarks/rotations.py --repeats {given.repeats}" + " --small" * given.small,
         ),
         compare_times(dimensions, given.repeats),
         compare_errors(dimensions, draws),

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from sklearn.kernel_approximation import RBFSampler
+from threadpoolctl import threadpool_info
 
 from quadfeat import QuadratureFeatures, transform_into
 from quadfeat._utils.validation import Array
+from quadfeat.engine import threads
 from quadfeat.kernels import ArcCosine, Gaussian
 from tables import Table, circumstances
 from timing import best
@@ -45,6 +48,18 @@ def numpy_ramp(X: Array, W: Array) -> Array:
     return np.maximum(X @ W.T, X.dtype.type(0))
 
 
+def fill_together(buffer: Array, pool: ThreadPoolExecutor, n_threads: int) -> None:
+    """Fill a buffer with zeros by several threads, each of which fills some of the rows."""
+    list(pool.map(lambda part: part.fill(0), np.array_split(buffer, n_threads)))
+
+
+def blas_threads() -> int:
+    """Return the number of threads of the BLAS that NumPy and scikit-learn use."""
+    return max(
+        (pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1
+    )
+
+
 def gaussian(shapes: list[tuple[int, int, int]], repeats: int) -> list[Table]:
     """Time the Gaussian kernel at all shapes and dtypes, into fresh arrays and into a buffer."""
     case = ["rows", "d", "features", "dtype"]
@@ -57,6 +72,8 @@ def gaussian(shapes: list[tuple[int, int, int]], repeats: int) -> list[Table]:
             "NumPy, ms",
             "RBFSampler / quadfeat",
             "NumPy / quadfeat",
+            "threads of quadfeat",
+            "threads of BLAS",
         ],
     )
     reused = Table(
@@ -69,8 +86,13 @@ def gaussian(shapes: list[tuple[int, int, int]], repeats: int) -> list[Table]:
             "fill of a fresh array, ms",
             "buffer / fill",
             "buffer / memset",
+            "threads",
+            "fill by these threads, ms",
+            "buffer / fill by these threads",
         ],
     )
+    n_threads = threads.n_threads(-1)
+    pool = ThreadPoolExecutor(n_threads)
     fresh.start("Gaussian kernel, rule sr33, n_jobs=-1, into fresh arrays")
     for n_rows, d, n in shapes:
         for dtype in (np.float32, np.float64):
@@ -89,6 +111,7 @@ def gaussian(shapes: list[tuple[int, int, int]], repeats: int) -> list[Table]:
                     "RBFSampler": partial(sampler.transform, X),
                     "NumPy": partial(numpy_fourier, X, W),
                     "fill": partial(buffer.fill, 0),
+                    "fill together": partial(fill_together, buffer, pool, n_threads),
                     "memset": partial(ctypes.memset, buffer.ctypes.data, 0, buffer.nbytes),
                     "fresh fill": partial(np.full_like, buffer, 0),
                 },
@@ -99,16 +122,22 @@ def gaussian(shapes: list[tuple[int, int, int]], repeats: int) -> list[Table]:
                 *measured,
                 *(f"{times[way]:.1f}" for way in ("quadfeat", "RBFSampler", "NumPy")),
                 *(f"{times[way] / times['quadfeat']:.1f}" for way in ("RBFSampler", "NumPy")),
+                str(n_threads),
+                str(blas_threads()),
             )
             reused.keep(
                 *measured,
                 *(f"{times[way]:.1f}" for way in ("buffer", "fill", "memset", "fresh fill")),
                 *(f"{times['buffer'] / times[way]:.1f}" for way in ("fill", "memset")),
+                str(n_threads),
+                f"{times['fill together']:.1f}",
+                f"{times['buffer'] / times['fill together']:.1f}",
             )
     reused.show(
         "The same into a buffer that is there already, beside filling it with zeros by NumPy's "
-        "fill and by memset, in one thread"
+        "fill and by memset, in one thread, and by fill in all threads"
     )
+    pool.shutdown()
     return [fresh, reused]
 
 
@@ -155,7 +184,7 @@ def growth(widths: list[int], repeats: int) -> Table:
         n_rows, D = 2**21 // d, 2 * (d + 1)
         X = np.random.default_rng(0).standard_normal((n_rows, d)).astype(np.float32)
         features = QuadratureFeatures(
-            Gaussian(1 / d), rule="sr33", n_components=D + 1, random_state=0
+            Gaussian(1 / d), rule="sr33", n_components=D + 1, random_state=0, n_jobs=1
         ).fit(X)
         out: Array = np.zeros((n_rows, D + 1), dtype=np.float32)
         (t,) = best({"quadfeat": partial(transform_into, features, X, out)}, repeats).values()

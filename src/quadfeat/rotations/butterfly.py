@@ -29,8 +29,9 @@ class Butterfly(Rotation):
     :math:`\cos^2\theta \sim \mathrm{Beta}(m/2, m/2)` with random signs. Each column of ``B`` is
     then uniform on the sphere if ``d`` is a power of two. Otherwise some coordinates have no
     partner, and a single round is biased. Three rounds with fresh angles and permutations have
-    hardly any bias. ``make bias`` measured the table below, with standard errors of at most 0.0001
-    (degree 1, difference along an axis, Gaussian kernel of value 0.1353):
+    hardly any bias. Two rounds have a small one, which decreases with ``d``. ``make bias`` measured
+    the table below, with standard errors of at most 0.0001 (degree 1, difference along an axis,
+    Gaussian kernel of value 0.1353):
 
     ====== ========= ========== ============
     d      one round two rounds three rounds
@@ -40,6 +41,11 @@ class Butterfly(Rotation):
     7      +0.0540   +0.0022    +0.0002
     16     -0.0000   +0.0000    +0.0000
     ====== ========= ========== ============
+
+    ``benchmarks/rotations.py`` compares the root mean squared error of the kernel in maps of 1 or
+    16 blocks, on one-hot or sparse rows, images and tables with 5 to 784 columns. Two rounds have
+    at most 1.023 times the error of three (standard error 0.007), and mostly less than 1.01 times.
+    One round has up to 16 times the error, on one-hot rows.
 
     Parameters
     ----------
