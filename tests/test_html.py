@@ -65,6 +65,8 @@ def table(estimator):
 class TestTable:
     def test_of_a_map(self):
         features = QuadratureFeatures(Gaussian(0.5), rule="rff", **OPTIONS).fit(X)
+        assert "Kernel error" not in table(features)  # it is not known before it is asked for
+        assert features.approximation_error_.value > 0
         assert table(features) == {
             "Kernel": "Gaussian(gamma=0.5)",
             "Rule": "MonteCarlo()",
@@ -75,6 +77,7 @@ class TestTable:
 
     def test_of_models_that_searched(self):
         model = QuadratureRidge(**OPTIONS).fit(X, Y)
+        assert model.features_.approximation_error_.value > 0
         found = table(model)
         best = model.candidates_[0]
         assert list(found) == list(notebook.ROWS)

@@ -191,8 +191,8 @@ def one_line(thing: object) -> str:
 
 def check_n_jobs(value: Any) -> int | None:
     """Return ``value`` if it is ``None`` or an integer other than 0."""
-    if value is None:
-        return None
+    if value is None or (type(value) is int and value != 0):  # the usual cases, for speed
+        return value
     if is_number(value) and isinstance(value, Integral) and int(value) != 0:
         return int(value)
     raise ValueError(

@@ -73,8 +73,8 @@ def key_of(sample: Sample, n_components: int, rng: np.random.Generator) -> bytes
         return None
     numbers = (sample.rows.shape, sample.n_samples, n_components)
     digest = hashlib.sha256(repr((kernel, numbers, state, core.CORE)).encode())
-    digest.update(np.ascontiguousarray(sample.rows))
-    digest.update(np.ascontiguousarray(sample.weights))
+    digest.update(sample.rows.tobytes())
+    digest.update(sample.weights.tobytes())
     return digest.digest()
 
 

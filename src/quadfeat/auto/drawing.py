@@ -48,8 +48,10 @@ class Drawn:
         The candidate rules, from best to worst.
     why : str
         The reason for the rule.
-    error : KernelError or PendingError
-        The error on the rows that the map was fitted to.
+    error : KernelError or None
+        The error on the rows that the map was fitted to, if it is known.
+    pending : PendingError or None
+        Estimates the error if it is not known.
     bound : int or None
         The number of columns that the paper's bound requires, if a tolerance is given.
     """
@@ -57,7 +59,8 @@ class Drawn:
     map: KernelMap
     candidates: tuple[Candidate, ...]
     why: str
-    error: KernelError | PendingError
+    error: KernelError | None
+    pending: PendingError | None = None
     bound: int | None = None
 
 
@@ -105,9 +108,10 @@ class Drawing:
         pairs = Pairs.of(self.view.table, n_pairs, child(self.rng))
         entries = pairs.groups.size * self.view.table.shape[1]
         if entries > ENTRIES_TO_HOLD:
-            return Drawn(drawn, selection.candidates, why, kernel_error.estimate(drawn, pairs))
-        error = PendingError(drawn.with_jobs(None), pairs)
-        return Drawn(drawn, selection.candidates, why, error)
+            error = kernel_error.estimate(drawn, pairs)
+            return Drawn(drawn, selection.candidates, why, error)
+        pending = PendingError(drawn.with_jobs(None), pairs)
+        return Drawn(drawn, selection.candidates, why, None, pending)
 
     def within(self, tol: float) -> Drawn:
         """Draw a map with few columns and an error below a tolerance."""
@@ -145,7 +149,7 @@ class Drawing:
             f"{n_components} columns have a relative error of {error}, below tol={tol:g}. "
             f"{why}{said}"
         )
-        return Drawn(drawn, selection.candidates, why, error, bound)
+        return Drawn(drawn, selection.candidates, why, error, bound=bound)
 
     def _chooses_rule(self) -> bool:
         """Return whether the data determines the rule."""

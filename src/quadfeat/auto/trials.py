@@ -17,7 +17,7 @@ from quadfeat.rules.nodes import columns_per_node
 # Limits for the trials of a rule: the entries of all features and nodes, and the number of trials.
 ENTRIES_TO_TRY = 2**23
 LEAST_TRIALS = 2
-MOST_TRIALS = 16
+MOST_TRIALS = 32
 
 # Dense nodes with more entries are slow to draw, so they get only one trial.
 ENTRIES_TO_DRAW = 2**19
@@ -26,6 +26,9 @@ ENTRIES_TO_DRAW = 2**19
 # smaller than that of its best rival, within this many standard errors, and smaller by this factor.
 CERTAIN = 1.5
 WORTH_TRYING = 1.05
+
+# The best rule gets more trials until the relative standard error of its error is below this.
+ACCURATE = 0.05
 
 # The relative standard deviation of the error of a draw, if there is only one draw of each rule.
 USUAL_SPREAD = 0.1
@@ -81,7 +84,8 @@ def _contenders(tried: list[Trial], known: list[Candidate]) -> list[Trial]:
         rival = min([least_known, *errors[:index], *errors[index + 1 :]])
         margin = CERTAIN * spread / math.sqrt(done)
         is_open = error * (1.0 - margin) * WORTH_TRYING < rival < error * (1.0 + margin)
-        if is_open and done < trial.most:
+        is_vague = error < rival and trial.spread() > ACCURATE * math.sqrt(done)
+        if (is_open or is_vague) and done < trial.most:
             found.append(trial)
     return found
 
@@ -130,7 +134,9 @@ class Trial:
     def spread(self) -> float:
         """Return the relative standard deviation of the error of a draw, in the Frobenius norm."""
         mean = float(np.mean(self.block_errors))
-        return float(np.std(self.block_errors, ddof=1)) / mean / 2 if mean > 0 else 0.0
+        if len(self.block_errors) < 2 or mean == 0:
+            return 0.0
+        return float(np.std(self.block_errors, ddof=1)) / mean / 2
 
     def candidate(self) -> Candidate:
         """Return the rule with the best weight of the remaining nodes, and its error."""

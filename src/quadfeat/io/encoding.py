@@ -97,6 +97,9 @@ class Encoder:
         }
 
     def _encode_object(self, value: Any, entry: Registration, where: str) -> Tree:
+        prepare = getattr(entry.kind, "before_saving", None)
+        if prepare is not None:
+            prepare(value)
         held = entry.attributes(value)
         attributes = {name: item for name, item in held.items() if name not in NOT_KEPT}
         unknown = sorted(set(attributes) - set(entry.allowed))

@@ -104,9 +104,6 @@ class Registration:
         """Return the attributes to save, given an object."""
         if self.is_record:
             return {name: getattr(thing, name) for name in self.required}
-        prepare = getattr(self.kind, "before_saving", None)
-        if prepare is not None:
-            prepare(thing)
         held = dict(vars(thing))  # a copy, since another thread may add an attribute
         dropped, paths = self.declared("unsaved_attributes"), self.declared("path_parameters")
         return {

@@ -43,7 +43,8 @@ class KernelMap(FeatureMap):
     def left_factor(self, V: Any, dtype: Any) -> Array:
         _, kept = vars(self)["_compiled"].get(("coefficients", dtype), (None, None))
         if kept is not None and V is kept.values:  # checked when it was scaled
-            return kept.values  # type: ignore[no-any-return]
+            values: Array = kept.values
+            return values
         return super().left_factor(V, dtype)
 
     @abstractmethod

@@ -91,6 +91,13 @@ class QuadratureMap(KernelMap):
     def n_columns(self) -> int:
         return self.nodes.n_columns(self.kernel)
 
+    def with_jobs(self, n_jobs: int | None) -> QuadratureMap:
+        if n_jobs == self.n_jobs:
+            return self
+        other = object.__new__(type(self))  # each prediction calls this, and copy.copy is slower
+        vars(other).update(vars(self), n_jobs=n_jobs)
+        return other
+
     def with_nodes(self, nodes: Nodes, origin: Origin | None) -> QuadratureMap:
         return QuadratureMap(self.kernel, nodes, origin).with_jobs(self.n_jobs)
 

@@ -15,7 +15,6 @@ from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.rows import ArrayRows, Rows
 from quadfeat.io import register
 from quadfeat.kernels import Kernel
-from quadfeat.maps.kernel_error import PendingError
 from quadfeat.maps.survey import View, view_of
 from quadfeat.models import saved_features
 from quadfeat.models.fitted_features import FittedFeatures
@@ -234,8 +233,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
             drawn = drawing.with_columns(n_components)
         draft.map_ = drawn.map.with_jobs(None)
         draft.candidates_, draft.why_ = drawn.candidates, drawn.why
-        if isinstance(drawn.error, PendingError):
-            draft._pending_error = drawn.error
+        if drawn.error is None:
+            draft._pending_error = drawn.pending
         else:
             draft.approximation_error_ = drawn.error
         draft.n_components_bound_ = drawn.bound

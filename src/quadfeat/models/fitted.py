@@ -92,8 +92,10 @@ class FittedModel(KernelEstimator):
 
     def _decisions(self, X: Any) -> Float64Array:
         """Return the outputs for validated rows, shape (n_rows, n_outputs)."""
-        solution = self._solved()
-        return self.map_.predict(X, solution.coefficients, solution.intercept)
+        self._check_fitted()
+        solution, features = self._solution, self.map_
+        solution.complete(features, self.targets())
+        return features.predict(X, solution.coefficients, solution.intercept)
 
     def _posterior(self, what: str) -> Posterior:
         """Return the posterior; raise an error that names ``what`` if the solver has none."""

@@ -54,11 +54,12 @@ class FittedFeatures(KernelEstimator):
     @cached_property
     def approximation_error_(self) -> KernelError:
         """The relative error of this map on the data in ``fit``, estimated on first use."""
-        held = vars(self)
+        held: dict[str, Any] = self.__dict__
         pending = held.get("_pending_error")
         if pending is None:
             if "approximation_error_" in held:  # another thread was faster
-                return held["approximation_error_"]  # type: ignore[no-any-return]
+                known: KernelError = held["approximation_error_"]
+                return known
             check_is_fitted(self)
             raise AttributeError(
                 "approximation_error_ is not available, because grow() had no data: call "

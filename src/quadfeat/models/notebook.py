@@ -136,7 +136,8 @@ def _tried(estimator: Any) -> Any:
 
 def _size(estimator: Any, features: Any) -> str:
     parameters = estimator.get_params(deep=False)
-    learned = [value for name, value in vars(estimator).items() if name not in parameters]
+    others = {*parameters, *getattr(type(estimator), "unsaved_attributes", ())}
+    learned = [value for name, value in vars(estimator).items() if name not in others]
     size = float(n_bytes(learned))
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
