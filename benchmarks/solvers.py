@@ -14,6 +14,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from quadfeat import QuadratureRidge
 
 PARTS = ("paths", "fits", "syrk", "cg")
 TABLES = ("california", "kin40k")
-OPTIONS = {"random_state": 0, "n_jobs": 1}
+OPTIONS: dict[str, Any] = {"random_state": 0, "n_jobs": 1}
 
 
 def seconds_of(work: Callable[[], Any], repeats: int) -> float:
@@ -57,7 +58,7 @@ def time_paths(n_rows: int, n_columns: int, repeats: int) -> None:
     X, y = rows_of("california", n_rows)
     for alpha in (1.0, "auto", "loo", "gcv", "evidence"):
         model = QuadratureRidge("gaussian", n_components=n_columns, alpha=alpha, **OPTIONS)
-        seconds = seconds_of(lambda model=model: model.fit(X, y), repeats)
+        seconds = seconds_of(partial(model.fit, X, y), repeats)
         show(f"alpha={alpha}", seconds, f"alpha_={model.alpha_:.3g}")
 
 
@@ -68,7 +69,7 @@ def time_fits(n_rows: int, n_columns: int, repeats: int) -> None:
         n_train = min(n_rows, 9 * len(y) // 10)
         model = QuadratureRidge(n_components=n_columns, **OPTIONS)
         train = X[:n_train], y[:n_train]
-        seconds = seconds_of(lambda model=model, train=train: model.fit(*train), repeats)
+        seconds = seconds_of(partial(model.fit, *train), repeats)
         score = model.score(X[n_train:], y[n_train:])
         more = f"{model.candidates_[0].name}, alpha_={model.alpha_:.3g}, R2 {score:.4f}"
         show(f"{name}, {n_train} rows", seconds, more)
