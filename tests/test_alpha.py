@@ -185,7 +185,7 @@ class TestSampledRows:
 
     @pytest.fixture(autouse=True)
     def few(self, monkeypatch):
-        monkeypatch.setattr(normal, "ROWS_LEFT_OUT", (1000, 1000))
+        monkeypatch.setattr(normal, "MOST_LEFT_OUT", 1000)
 
     def test_order_and_blocks_do_not_matter(self):
         X, y = smooth(4000)
@@ -200,7 +200,7 @@ class TestSampledRows:
     def test_the_sample_represents_all_rows(self, monkeypatch):
         X, y = smooth(4000)
         model = ridge("loo", alphas=ALPHAS).fit(X, y)
-        monkeypatch.setattr(normal, "ROWS_LEFT_OUT", (10**6, 10**6))
+        monkeypatch.setattr(normal, "MOST_LEFT_OUT", 10**6)
         whole = ridge("loo", alphas=ALPHAS).fit(X, y)
         # With about 1000 of 4000 rows, four standard errors of the mean are 18%.
         assert_allclose(model.path_.loo, whole.path_.loo, rtol=0.18)
@@ -409,6 +409,7 @@ def test_a_banded_matrix_gives_the_same_fit(rows, criterion, streamed, monkeypat
     data = (lambda: (list(stream(X, y)),)) if streamed else (lambda: (X, y))
     by_values = quietly(ridge(criterion, gram_dtype="float64"), *data())
     monkeypatch.setattr(paths, "BANDED_FROM", 1)
+    monkeypatch.setattr(paths, "BANDED_ROWS", 10**6)
     used = []
     of = Banded.of
     monkeypatch.setattr(Banded, "of", lambda system: used.append(1) or of(system))
@@ -424,6 +425,7 @@ def test_a_matrix_that_is_not_definite_uses_eigenvectors(monkeypatch):
     X, y = smooth(3000)
     expected = quietly(ridge([1e-13, 1.0]), X, y)
     monkeypatch.setattr(paths, "BANDED_FROM", 1)
+    monkeypatch.setattr(paths, "BANDED_ROWS", 10**6)
     assert_allclose(quietly(ridge([1e-13, 1.0]), X, y).predict(X), expected.predict(X))
 
 

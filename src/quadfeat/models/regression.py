@@ -132,9 +132,8 @@ class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
     standard errors of the smallest error. An alpha below 1 must be clearly better than 1. These
     errors are computed on all rows of a table in memory (a sample above 65,536 rows), otherwise on
     the rows that the model keeps. ``fit`` warns if the criterion alone would select an alpha with
-    errors more than 10% above the smallest. Selecting alpha takes an eigendecomposition instead of
-    a Cholesky factorization, which is many times slower for thousands of features. ``"evidence"``
-    on streams takes a few Cholesky factorizations.
+    errors more than 10% above the smallest. Selecting alpha decomposes the Gram matrix, which is
+    several times slower than a Cholesky factorization.
 
     A fitted model keeps up to 2048 training rows with their targets, to compute intervals and to
     check alpha. Its pickles and files contain these rows.

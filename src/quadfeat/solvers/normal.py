@@ -29,11 +29,9 @@ from quadfeat.solvers.targets import Targets
 
 GRAM_DTYPES = ("float32", "float64")
 
-# Choose alpha by the leave-one-out errors of at most about so many rows that there are this many
-# features, within limits. More rows would hardly change the choice, since standard errors are
-# already small.
-MOST_LEFT_OUT = 2**24
-ROWS_LEFT_OUT = (4096, 65_536)
+# Choose alpha by the leave-one-out errors of at most about this many rows. More rows would hardly
+# change the choice, since standard errors are already small.
+MOST_LEFT_OUT = 65_536
 
 
 @register
@@ -137,8 +135,7 @@ def _left_out(
     norm = decomposed.trace / system.weight
     # Workers do not need the Gram matrix.
     light = replace(decomposed, system=replace(system, matrix=np.empty((0, 0))))
-    most = int(np.clip(MOST_LEFT_OUT // problem.map.n_columns, *ROWS_LEFT_OUT))
-    share = min(1.0, most / summary.moments.n_rows)
+    share = min(1.0, MOST_LEFT_OUT / summary.moments.n_rows)
     task = LeaveOneOut(problem, without_rows(summary), light, alphas, dtype, False, share)
     n_small = int(np.searchsorted(alphas, FLOAT32_FROM * norm))
     skips = problem.penalty.leaves_out_all_rows and n_small < len(alphas) <= MOST_PAIRED

@@ -37,10 +37,11 @@ MISLED_STANDARD_ERRORS = 4.0
 # left out with all their copies.
 MANY_COPIES = 0.2
 
-# From this number of features on, use a banded matrix instead of eigenvectors. For 4096 features on
-# one thread, this takes 3.9 seconds instead of 13.9 (benchmarks/solvers.py). Each alpha then takes
-# longer, so it does not pay for fewer features.
+# From this number of features on, use a banded matrix instead of eigenvectors. It takes about a
+# quarter of the time, but each alpha then takes longer. So it does not pay for fewer features, or
+# if more than this many rows per feature are left out. ``benchmarks/solvers.py paths`` times fits.
 BANDED_FROM = 3072
+BANDED_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def choose_alpha(
         rows have copies. All copies of a row are left out together, because a copy would reveal its
         target.
     """
-    decomposed, tried = _decomposed(problem, alphas)
+    n_left_out = 0 if left_out is None else problem.moments.n_rows
+    decomposed, tried = _decomposed(problem, alphas, n_left_out)
     system = decomposed.system
     path, allowed = decomposed.path(tried), np.ones(len(tried), dtype=bool)
     guard = None
@@ -136,11 +138,12 @@ def choose_alpha(
 
 
 def _decomposed(
-    problem: RidgeProblem, alphas: Float64Array | None
+    problem: RidgeProblem, alphas: Float64Array | None, n_left_out: int
 ) -> tuple[Decomposed, Float64Array]:
     """Return the decomposed normal equations, and the alphas to try in ascending order."""
     system = problem.equations()
-    if len(system.matrix) >= BANDED_FROM:
+    n = len(system.matrix)
+    if n >= BANDED_FROM and n_left_out <= BANDED_ROWS * n:
         banded = Banded.of(system)
         tried = banded.default_alphas() if alphas is None else np.sort(alphas)
         if banded.is_definite(float(tried[0])):
