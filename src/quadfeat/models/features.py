@@ -62,7 +62,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     reweight : bool, default=False
         Fit the weights of the nodes to the kernel on a sample of the data, by non-negative least
         squares. The fitted weights are kept only if they are better on other rows. This helps with
-        few columns and data of low intrinsic dimension. At most 2048 nodes.
+        few columns and data near a low-dimensional set, for which ``Nystroem`` is the rival. At
+        most 2048 nodes.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
         The seed. The same int gives the same nodes with the same versions of NumPy and SciPy.
     n_jobs : int or None, default=None
