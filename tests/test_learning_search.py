@@ -375,8 +375,14 @@ class TestStopping:
         assert not hasattr(model, "features_")
 
     def test_progress(self, capsys):
-        ridge(verbose=True, time_limit=1e-9).fit(*smooth())
-        assert "kernel search: " in capsys.readouterr().err
+        model = ridge(verbose=True, time_limit=1e-9).fit(*smooth())
+        before, _, after = capsys.readouterr().err.partition("on all rows")
+        assert "kernel search: " in before
+        assert "fit: [########################] 100%" in after
+        assert " by leave-one-out on " in model.why_
+        assert " features and alpha=" in model.why_
+        assert "use test rows to estimate the error for new data" in model.why_
+        assert " loss" not in model.why_
 
 
 class TestSources:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import quadfeat
+from quadfeat.__main__ import NEEDED
 from quadfeat.engine import core as _core
 
 if sys.version_info >= (3, 11):
@@ -87,8 +88,24 @@ def test_without_its_requirements_the_command_names_the_extra_to_install():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.returncode == 1
     assert ran.stderr.strip() == (
-        "quadfeat: error: the command needs typer. Install it with: pip install 'quadfeat[study]'"
+        "quadfeat: error: the command needs typer. Install with: pip install 'quadfeat[study]'"
     )
+
+
+def test_the_command_names_all_missing_packages_at_once():
+    code = (
+        "import sys; sys.modules['typer'] = sys.modules['jinja2'] = None; "
+        "from quadfeat.__main__ import main; main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "the command needs typer, jinja2. Install with: pip install" in ran.stderr
+
+
+def test_the_command_checks_all_packages_of_its_extra():
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    lines = [*extras["study"], *extras["parquet"], *extras["plots"]]
+    names = {line.partition(">")[0] for line in lines if not line.startswith("quadfeat[")}
+    assert set(NEEDED) == names
 
 
 def signatures(source):

@@ -100,7 +100,7 @@ class TestPaths:
         with pytest.raises(ValueError, match=r"path=.* has no Parquet files"):
             ParquetBlocks(tmp_path, "y")
 
-    @pytest.mark.parametrize("path", [3, None, ["a.parquet", "b.parquet"]], ids=str)
+    @pytest.mark.parametrize("path", [3, None, ["a.parquet", 3]], ids=str)
     def test_of_invalid_types(self, path):
         with pytest.raises(TypeError, match=r"path=.* is not valid: pass the path of a Parquet"):
             ParquetBlocks(path, "y")
@@ -211,3 +211,65 @@ class TestModels:
         blocks = ParquetBlocks(path, "y", columns=list("abc"), rows_per_block=250)
         ridge(verbose=True).fit(blocks)
         assert "fit: [########################] 100%, 600 of 600 rows" in capfd.readouterr().err
+
+
+class TestSeveralFiles:
+    @pytest.fixture
+    def files(self, tmp_path):
+        table = frame().drop(columns=["label", "weight"])
+        paths = [tmp_path / f"{name}.parquet" for name in "pqr"]
+        for path, rows in zip(paths, np.split(np.arange(N_ROWS), 3), strict=True):
+            table.iloc[rows].to_parquet(path)
+        return paths
+
+    def test_a_list_holds_out_a_file(self, files):
+        blocks, rest = ParquetBlocks(files[:2], "y"), ParquetBlocks(files[2], "y")
+        assert blocks.n_rows == 400
+        assert repr(blocks).startswith(f"ParquetBlocks({[str(path) for path in files[:2]]!r}")
+        X = np.concatenate([X for X, _ in blocks])
+        np.testing.assert_allclose(X, frame()[["a", "b", "c"]][:400], rtol=1e-6)
+        model = ridge().fit(blocks)
+        assert model.score(rest) > 0.9
+
+    def test_files_and_folders_with_other_types(self, files, tmp_path):
+        (tmp_path / "folder").mkdir()
+        table = pd.read_parquet(files[1])
+        table.astype("float32").to_parquet(tmp_path / "folder" / "single.parquet")
+        blocks = ParquetBlocks([files[0], tmp_path / "folder"], "y")
+        X = np.concatenate([X for X, _ in blocks])
+        np.testing.assert_allclose(X[200:], table[["a", "b", "c"]], rtol=1e-6)
+
+    def test_bad_lists(self, files, tmp_path):
+        with pytest.raises(TypeError, match=r"path=\[\] is not valid"):
+            ParquetBlocks([], "y")
+        with pytest.raises(FileNotFoundError, match=r"none\.parquet' does not exist"):
+            ParquetBlocks([files[0], tmp_path / "none.parquet"], "y")
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(ValueError, match="empty' has no Parquet files"):
+            ParquetBlocks([files[0], tmp_path / "empty"], "y")
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    @pytest.mark.parametrize("solver", ["normal", "cg"])
+    def test_a_value_that_is_not_finite(self, files, bad, solver):
+        table = pd.read_parquet(files[1])
+        table.loc[table.index[5], "b"] = bad
+        table.to_parquet(files[1])
+        message = f"column 'b' holds .* values, first in '{files[1]}'"
+        with pytest.raises(ValueError, match=message):
+            ridge(solver=solver).fit(ParquetBlocks(files, "y"))
+        model = ridge().fit(ParquetBlocks(files[0], "y"))
+        with pytest.raises(ValueError, match=message):
+            model.score(ParquetBlocks(files, "y"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_methods_that_need_a_table(path):
+    blocks = ParquetBlocks(path, "y", rows_per_block=100)
+    model = ridge().fit(blocks)
+    for method in (model.predict, model.predict_interval, model.features_.transform):
+        with pytest.raises(TypeError, match=r"ParquetBlocks, which yields blocks .* in blocks"):
+            method(blocks)
+    with pytest.raises(TypeError, match="ParquetBlocks, which yields blocks"):
+        model.fit(blocks, np.ones(N_ROWS))
+    found = np.concatenate([model.predict(X) for X, _ in blocks])
+    np.testing.assert_allclose(found, model.predict(frame()[["a", "b", "c", "weight"]]), rtol=1e-3)

@@ -446,6 +446,10 @@ class TestObjectsThatCannotBeSaved:
         with pytest.raises(TypeError, match=r"^model=.* is not valid: pass a QuadratureFeatures"):
             save(thing, tmp_path / "model")
 
+    def test_a_pipeline_is_told_how_to_save_it(self, tmp_path):
+        with pytest.raises(TypeError, match=r"joblib; or save its last step .* transformed rows"):
+            save(make_pipeline(QuadratureFeatures()), tmp_path / "model")
+
     def test_own_subclasses(self, tmp_path):
         class Own(QuadratureFeatures):
             pass

@@ -78,6 +78,11 @@ def test_scores_are_measured():
     assert f"accuracy of {adult['LightGBM']} on adult, quadfeat {best}" in README
 
 
+def test_memory_is_measured():
+    largest = measured("recipes-parquet")[-1]
+    assert f"{largest['rows']} rows took {largest['memory, MB']} MB" in " ".join(README.split())
+
+
 def test_coverage_is_measured():
     covered = [
         float(row["coverage, all"])

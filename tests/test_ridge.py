@@ -644,6 +644,11 @@ class TestInputs:
         out, err = capfd.readouterr()
         assert out == ""
         assert "100%, 1,500 of 1,500 rows" in err
+        ridge(verbose=True, alpha="loo").fit(X, y)
+        first, selecting, second = capfd.readouterr().err.splitlines()
+        assert "fit: [" in first
+        assert selecting == "fit: selecting alpha"
+        assert "fit, leave-one-out errors: [########################] 100%, 1,500 of" in second
         ridge(verbose=True).fit(iter(blocks(X, y)))
         assert "1,500 rows" in capfd.readouterr().err
         model = ridge(verbose=True, solver="cg").fit(X, y)

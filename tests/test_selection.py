@@ -94,7 +94,8 @@ def test_why_agrees_with_the_table(kernel, n_components):
     assert errors == sorted(errors)
     (chosen,) = (c for c in candidates if c.rule is features.rule_)
     why = " ".join(features.why_.split())
-    assert why.startswith(in_short(features.rule_))
+    assert why.startswith(("The rule with ", "The rule '"))
+    assert f"({in_short(features.rule_)})" in why.partition(" has an expected")[0]
     assert numbers_after(why, "an expected relative error of") == [float(f"{chosen.error:.3g}")]
     columns = "1 column" if n_components == 1 else f"{n_components} columns"
     assert f"with {columns} ({chosen.method} on " in why

@@ -1,7 +1,21 @@
 """Approximate kernel methods with quadrature-based random features, at the cost of linear models.
 
-The main classes are :class:`QuadratureFeatures`, a feature map for pipelines, and the models
-:class:`QuadratureRidge` and :class:`QuadratureRidgeClassifier`.
+=============================  ==================================================================
+``QuadratureRidge``            Kernel ridge regression and Gaussian processes
+``QuadratureRidgeClassifier``  Kernel ridge classification with probabilities
+``QuadratureFeatures``         The feature map of a kernel, for pipelines
+``ParquetBlocks``              Parquet files larger than memory, for ``fit`` and ``score``
+``save``, ``load``             Files of maps and models, without code
+``grow``                       Add columns to a fitted map
+``transform_into``             Write features into an array that you provide
+``show_config``                Print the versions and the core that computes features
+``KernelError``                The result of ``QuadratureFeatures.kernel_error``
+``AlphaPath``                  The attribute ``path_`` of a model: the alphas that were tried
+=============================  ==================================================================
+
+Kernels are in :mod:`quadfeat.kernels`, rules in :mod:`quadfeat.rules`, rotations in
+:mod:`quadfeat.rotations`, plots in :mod:`quadfeat.plots` and error bounds in
+:mod:`quadfeat.bounds`.
 """
 
 from __future__ import annotations

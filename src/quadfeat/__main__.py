@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
+
+# The packages of the extra "study".
+NEEDED = ("jinja2", "matplotlib", "openpyxl", "pandas", "pooch", "pyarrow", "rich", "typer")
+
+
+def _missing() -> list[str]:
+    """Return the packages that the command needs and that are not installed."""
+    return [name for name in NEEDED if find_spec(name) is None]
 
 
 def main() -> None:
@@ -16,9 +25,10 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "quadfeat":
             raise
+        missing = ", ".join(dict.fromkeys([error.name, *_missing()]))
         raise SystemExit(
-            f"quadfeat: error: the command needs {error.name}. "
-            "Install it with: pip install 'quadfeat[study]'"
+            f"quadfeat: error: the command needs {missing}. "
+            "Install with: pip install 'quadfeat[study]'"
         ) from None
     except KeyboardInterrupt:  # the import takes a second or two
         raise SystemExit(130) from None

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from quadfeat._utils.columns import NotFiniteError
+
 Estimator = TypeVar("Estimator")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -37,11 +39,18 @@ def snapshot(estimator: Estimator) -> Estimator:
 
 
 def on_snapshot(method: Method) -> Method:
-    """Make a method see one consistent state of its object, even if other threads refit it."""
+    """Make a method see one consistent state of its object, even if other threads refit it.
+
+    Errors about values that are not finite name the class and the columns.
+    """
 
     @functools.wraps(method)
     def consistent(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return method(snapshot(self), *args, **kwargs)
+        held = snapshot(self)
+        try:
+            return method(held, *args, **kwargs)
+        except NotFiniteError as error:
+            raise error.within(held, getattr(held, "feature_names_in_", None)) from None
 
     return consistent  # type: ignore[return-value]
 

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_sample_weight
 
 from quadfeat._utils.array_api import to_numpy
+from quadfeat._utils.columns import check_numbers
 
 Array = NDArray[Any]
 Float64Array = NDArray[np.float64]
@@ -35,13 +36,7 @@ def check_matrix(X: Any, name: str, estimator: Any = None) -> Any:
     Error messages name the estimator, if it is given.
     """
     return without_duplicates(
-        check_array(
-            to_numpy(X, name),
-            accept_sparse="csr",
-            dtype=FLOAT_DTYPES,
-            estimator=estimator,
-            input_name=name,
-        )
+        check_numbers(to_numpy(X, name), name, estimator, accept_sparse="csr", dtype=FLOAT_DTYPES)
     )
 
 

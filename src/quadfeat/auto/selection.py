@@ -23,6 +23,7 @@ from quadfeat.kernels import IsotropicSpectrum, Kernel
 from quadfeat.kernels.base import EVALUATIONS
 from quadfeat.rotations import Hadamard
 from quadfeat.rules import Layout, MonteCarlo, QuasiMonteCarlo, Rule, SphericalRadial
+from quadfeat.rules.presets import NAMED
 
 __all__ = [
     "EVALUATIONS",
@@ -54,6 +55,14 @@ WORTH_IT = 1.05
 
 
 CHOICES: Choices[Selection] = Choices()
+
+# Words for the directions or the sequence of a rule.
+NODES = {
+    "orthoplex": "orthogonal directions",
+    "simplex": "simplex directions",
+    "halton": "Halton points",
+    "sobol": "Sobol points",
+}
 
 
 class Selection(NamedTuple):
@@ -190,15 +199,17 @@ def _why(
     chosen: Candidate, ordered: tuple[Candidate, ...], sample: Sample, n_components: int
 ) -> str:
     """Return the reason for the choice, in sentences that compare expected errors."""
+    shown = _in_short(chosen.rule)
     text = (
-        f"{_in_short(chosen.rule)} has an expected relative error of "
+        f"{shown[0].upper()}{shown[1:]} has an expected relative error of "
         f"{chosen.error:.3g} with {n_components} column{'s' if n_components > 1 else ''} "
         f"({chosen.method} on {len(sample.rows)} rows)."
     )
     best, *others = ordered
     if chosen is not best:
+        shown = _in_short(best.rule)
         return (
-            f"{text} {_in_short(best.rule)} has {best.error:.3g}, but is slower, since it "
+            f"{text} {shown[0].upper()}{shown[1:]} has {best.error:.3g}, but is slower, since it "
             "multiplies by a dense matrix."
         )
     if not others:
@@ -210,5 +221,14 @@ def _why(
 
 
 def _in_short(rule: Rule) -> str:
-    """Return a rule on one line, with numbers rounded to three digits."""
-    return re.sub(r"\d+\.\d{3,}(e-?\d+)?", lambda n: f"{float(n[0]):.3g}", check.one_line(rule))
+    """Return a rule in words, then as an object with numbers rounded to three digits."""
+    shown = check.one_line(rule)
+    name = next((name for name, make in NAMED.items() if check.one_line(make()) == shown), None)
+    nodes = NODES.get(getattr(rule, "directions", getattr(rule, "sequence", "")))
+    shown = re.sub(r"\d+\.\d{3,}(e-?\d+)?", lambda n: f"{float(n[0]):.3g}", shown)
+    if name is not None:
+        return f"the rule {name!r} ({shown})"
+    if nodes is None:
+        return shown
+    stratified = " and stratified radii" if getattr(rule, "radii", "") == "stratified" else ""
+    return f"the rule with {nodes}{stratified} ({shown})"

@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from quadfeat._utils import validation as check
 from quadfeat._utils.lazy import cached_property
 
@@ -21,15 +23,17 @@ MOST_NAMES = 12
 
 
 class ParquetBlocks:
-    """Read a Parquet file, or a folder of them, in blocks of rows.
+    """Read Parquet files in blocks of rows.
 
-    Pass it to ``fit`` of a model instead of ``X`` and ``y``. The path and the columns are checked
-    at once; rows are read when the model asks for them.
+    Pass it to ``fit`` or ``score`` of a model instead of ``X`` and ``y``. Iterating over it yields
+    tuples ``(X, y)`` of a data frame and an array, which ``predict`` accepts one at a time; see the
+    examples. The paths and the columns are checked at once; rows are read when they are needed.
 
     Parameters
     ----------
-    path : str or path
-        A Parquet file, or a folder of Parquet files with the same columns.
+    path : str, path or list of them
+        A Parquet file, a folder of Parquet files with the same columns, or a list of files and
+        folders. A list lets you hold out files for testing.
     target : str or list of str
         The column or columns to predict. Labels of classes may be strings.
     columns : list of str, default=None
@@ -71,8 +75,9 @@ class ParquetBlocks:
     ...     blocks = ParquetBlocks(f"{folder}/table.parquet", target="y", rows_per_block=1000)
     ...     print(blocks)
     ...     model = QuadratureRidge("gaussian", random_state=0).fit(blocks)
+    ...     predictions = np.concatenate([model.predict(X) for X, y in blocks])
     ParquetBlocks('...table.parquet', target='y', rows_per_block=1000): 5,000 rows, 2 columns in X
-    >>> model.predict(table[["a", "b"]]).shape
+    >>> predictions.shape
     (5000,)
     """
 
@@ -86,10 +91,11 @@ class ParquetBlocks:
         rows_per_block: int = 2**16,
         dtype: Any = "float32",
     ) -> None:
-        if not isinstance(path, (str, os.PathLike)):
+        paths = path if isinstance(path, (list, tuple)) else [path]
+        if not paths or not all(isinstance(one, (str, os.PathLike)) for one in paths):
             raise TypeError(
-                f"path={check.one_line(path)} is not valid: pass the path of a Parquet file, or of "
-                "a folder of them."
+                f"path={check.one_line(path)} is not valid: pass the path of a Parquet file, of a "
+                "folder of them, or a list of paths."
             )
         if not isinstance(target, str) and not _is_list_of_names(target):
             raise TypeError(
@@ -98,7 +104,8 @@ class ParquetBlocks:
             )
         if isinstance(columns, str):
             raise TypeError(f"columns={columns!r} is not valid: pass a list, [{columns!r}].")
-        self.path = os.fspath(path)
+        self._paths = [os.fspath(one) for one in paths]
+        self.path = self._paths if isinstance(path, (list, tuple)) else self._paths[0]
         self.target = target
         self.columns = columns
         self.sample_weight = sample_weight
@@ -141,9 +148,14 @@ class ParquetBlocks:
         try:
             n_rows = f"{self.n_rows:,} rows"
         except OSError:  # the file has been removed
-            n_rows = "no such file"
+            n_rows = "a file is missing" if len(self._paths) > 1 else "no such file"
         n_columns = f"{len(self._columns):,} column{'s' if len(self._columns) > 1 else ''} in X"
-        return f"ParquetBlocks({', '.join([repr(self.path), *shown])}): {n_rows}, {n_columns}"
+        return f"ParquetBlocks({', '.join([self._shown, *shown])}): {n_rows}, {n_columns}"
+
+    @property
+    def _shown(self) -> str:
+        """The path or paths, on one line."""
+        return check.one_line(self.path)
 
     @cached_property
     def n_rows(self) -> int:
@@ -151,8 +163,31 @@ class ParquetBlocks:
         n_rows: int = self._dataset().count_rows()
         return n_rows
 
+    def file_not_finite(self, names: list[str]) -> str:
+        """Return the first file in which one of these columns has NaN or infinity, with quotes.
+
+        Models call this method after they have found such a value. It returns an empty string if
+        there is no such file.
+        """
+        dataset = self._dataset()
+        for fragment in dataset.get_fragments():
+            for batch in fragment.to_batches(schema=dataset.schema, columns=names):
+                if not np.isfinite(batch.to_pandas().to_numpy(dtype=self.dtype)).all():
+                    return repr(fragment.path)
+        return ""
+
     def _dataset(self) -> Any:
         """Open the PyArrow dataset, without reading rows."""
+        first = self._opened(self._paths[0])
+        if len(self._paths) == 1:
+            return first
+        from pyarrow import dataset
+
+        # Other files may store a column in another type.
+        return dataset.dataset([self._opened(path, first.schema) for path in self._paths])
+
+    def _opened(self, path: str, schema: Any = None) -> Any:
+        """Open the dataset of one path, to read it with a schema if one is given."""
         try:
             import pandas  # noqa: F401  # PyArrow needs it to make data frames
             import pyarrow
@@ -164,21 +199,21 @@ class ParquetBlocks:
                 "pip install 'quadfeat[parquet]' for all that it needs."
             ) from error
         try:
-            found = dataset.dataset(self.path, format="parquet")
+            found = dataset.dataset(path, format="parquet", schema=schema)
         except FileNotFoundError as error:
-            wildcard = " Wildcards are not supported." if "*" in self.path else ""
+            wildcard = " Wildcards are not supported." if "*" in path else ""
             raise FileNotFoundError(
-                f"path={self.path!r} does not exist: pass the path of a Parquet file, or of a "
+                f"path={path!r} does not exist: pass the path of a Parquet file, or of a "
                 f"folder of them.{wildcard}"
             ) from error
         except pyarrow.ArrowInvalid as error:
             raise ValueError(
-                f"path={self.path!r} cannot be read as Parquet: {' '.join(str(error).split())}. "
+                f"path={path!r} cannot be read as Parquet: {' '.join(str(error).split())}. "
                 "Pass a Parquet file, or a folder of them."
             ) from error
-        if not found.schema.names:
+        if not found.files or not found.schema.names:
             raise ValueError(
-                f"path={self.path!r} has no Parquet files: pass a file, or a folder of files."
+                f"path={path!r} has no Parquet files: pass a file, or a folder of files."
             )
         return found
 
@@ -209,7 +244,7 @@ class ParquetBlocks:
         for name in names:
             if name not in schema.names:
                 raise ValueError(
-                    f"{argument}={name!r} is not a column of {self.path!r}."
+                    f"{argument}={name!r} is not a column of {self._shown}."
                     f"{check.did_you_mean(name, schema.names)} Its columns are "
                     f"{_listed(schema.names)}."
                 )
@@ -227,14 +262,14 @@ class ParquetBlocks:
         numeric = [name for name in columns if name not in bad]
         if not columns or not numeric:
             raise ValueError(
-                f"{self.path!r} has no numeric column for X: pass columns that hold numbers."
+                f"{self._shown} has no numeric column for X: pass columns that hold numbers."
             )
         if bad:
             way_out = "pass columns= without them"
             if len(numeric) <= MOST_NAMES:
                 way_out = f"pass columns={numeric!r}"
             raise ValueError(
-                f"X needs numbers, but these columns of {self.path!r} hold none: "
+                f"X needs numbers, but these columns of {self._shown} hold none: "
                 f"{_listed(bad, types)}. To leave them out, {way_out}; or convert them to numbers."
             )
 

@@ -18,7 +18,8 @@ import numpy as np
 from sklearn.utils import gen_even_slices
 
 from quadfeat._utils import validation as check
-from quadfeat.data.blocks import Block, is_dask, is_stream
+from quadfeat._utils.columns import is_stream
+from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.watch import Watch
 
 # Validates the rows, targets and weights that a user passes, and returns a block. With

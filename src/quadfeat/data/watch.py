@@ -27,6 +27,8 @@ class Watch:
         Entries to write with the state.
     verbose : bool, default=False
         Show progress on standard error.
+    what : str, default="fit"
+        The name of the pass.
     """
 
     def __init__(
@@ -36,12 +38,13 @@ class Watch:
         extra: dict[str, Any] | None = None,
         *,
         verbose: bool = False,
+        what: str = "fit",
     ) -> None:
         self.checkpoint = Checkpoint(None, {}) if checkpoint is None else checkpoint
         self.kept = state
         self.extra = extra or {}
         self.n_done: int = 0 if state is None else state["n_done"]
-        self._progress = Progress(verbose, "fit")
+        self._progress = Progress(verbose, what)
 
     def begin(self, n_rows: int | None, kept: Kept) -> None:
         """Begin a pass over ``n_rows`` rows; None means that their number is not known."""
@@ -127,11 +130,20 @@ class Work:
     @classmethod
     def silent(cls) -> Work:
         """Return a ``Work`` that shows no progress and writes no checkpoints."""
-        return cls(Checkpoint(None, {}), None, {}, verbose=False)
+        return cls.without_checkpoints(verbose=False)
+
+    @classmethod
+    def without_checkpoints(cls, *, verbose: bool) -> Work:
+        """Return a ``Work`` that writes no checkpoints."""
+        return cls(Checkpoint(None, {}), None, {}, verbose=verbose)
 
     def watch(self, state: dict[str, Any] | None = None) -> Watch:
         """Return a watch for one pass, which resumes from ``state`` if it is given."""
         return Watch(self.checkpoint, state, self.extra, verbose=self.verbose)
+
+    def progress(self, what: str) -> Watch:
+        """Return a watch that only shows the progress of another pass."""
+        return Watch(verbose=self.verbose, what=f"fit, {what}")
 
     def row_watch(self) -> RowWatch:
         """Return a watch that records rows only."""

@@ -111,7 +111,10 @@ def _no_model(given: Any) -> TypeError:
     if any(base is not None and base.is_model for base in bases):
         message += f", or call quadfeat.io.register({type(given).__name__}, model=True)."
     else:
-        message += ". For a pipeline, save this step alone, or pickle the whole pipeline."
+        message += (
+            ". Save a pipeline with joblib; or save its last step here, which expects transformed "
+            "rows, and the steps before it with skops (recipe 'Saving pipelines')."
+        )
     return TypeError(message)
 
 

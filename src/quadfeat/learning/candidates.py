@@ -143,6 +143,17 @@ class Proposal:
         return replace(self, kernel=kernel, multiple=self.multiple * factor, seconds=0.0)
 
 
+def short_score(loss: float, is_regression: bool) -> str:
+    """Return a loss as users know it: R2 for regression, the log loss for classification.
+
+    Examples
+    --------
+    >>> short_score(0.04228, True), short_score(0.25, False)
+    ('an R2 of 0.9577', 'a log loss of 0.2500')
+    """
+    return f"an R2 of {1.0 - loss:.4f}" if is_regression else f"a log loss of {loss:.4f}"
+
+
 def scaled(kernel: Kernel, factor: float, d: int) -> Kernel:
     """Return a kernel whose inputs are multiplied by an additional factor."""
     inner: Any = kernel.inner

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from quadfeat.kernels import Metric
-from quadfeat.learning.candidates import Proposal
+from quadfeat.learning.candidates import Proposal, short_score
 from quadfeat.learning.columns import scalar, with_factors
 from quadfeat.learning.metric import square_root
 from quadfeat.learning.race import Entry, Race
@@ -88,8 +88,9 @@ class Rounds:
         if full.loss <= WORTH_A_METRIC[kind] * other.loss:
             return False
         self.notes.append(
-            f"A full metric was rejected: its loss on {full.candidate.n_rows} rows is "
-            f"{full.loss:.4g}, compared with {other.loss:.4g} for the best other kernel."
+            f"A full metric was rejected: it has {short_score(full.loss, kind == 'regression')} "
+            f"on {full.candidate.n_rows} rows, compared with "
+            f"{short_score(other.loss, kind == 'regression')} for the best other kernel."
         )
         race.withdraw("full")
         return True

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite, gen_batches
+from sklearn.utils import gen_batches
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from quadfeat._utils.columns import check_finite
 from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows, Rows
 from quadfeat.data.sampling import Ends, RowSample, append_columns, unit_free_keys
 from quadfeat.learning.columns import ROUNDING, Columns, knees, standardized
-from quadfeat.maps.quadrature import ESTIMATOR
 from quadfeat.solvers.summaries import Summary
 from quadfeat.solvers.targets import Outputs, Targets
 
@@ -104,7 +104,7 @@ class LearningSample:
     @classmethod
     def of(cls, targets: Targets, summary: Summary, ends: Ends, block: Block) -> LearningSample:
         """Sample a block of rows; ``ends`` are those of all rows."""
-        assert_all_finite(block.X, estimator_name=ESTIMATOR, input_name="X")
+        check_finite(block.X)
         d = block.X.shape[1]
         size = int(np.clip(SAMPLE_ENTRIES // d, *SAMPLE_ROWS))
         sample = RowSample.empty(len(ends.lowest), size)

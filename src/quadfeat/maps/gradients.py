@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite
 
 from quadfeat._utils import validation as check
+from quadfeat._utils.columns import check_finite
 from quadfeat._utils.validation import Float64Array
 from quadfeat.engine import core, reference
 from quadfeat.kernels import Kernel
@@ -22,9 +22,7 @@ from quadfeat.kernels.nonlinearities import Slope
 from quadfeat.rules.nodes import Nodes
 
 
-def gradients(
-    kernel: Kernel, nodes: Nodes, X: Any, coefficients: Any, *, estimator: str
-) -> Float64Array:
+def gradients(kernel: Kernel, nodes: Nodes, X: Any, coefficients: Any) -> Float64Array:
     """Return the gradients of functions of features; see ``KernelMap.gradients``.
 
     Parameters
@@ -35,13 +33,11 @@ def gradients(
         The nodes that a rule has drawn for ``kernel.inner``.
     X : array or CSR matrix of shape (n_rows, n_features)
     coefficients : array-like of shape (n_columns,) or (n_columns, n_outputs)
-    estimator : str
-        The name of the estimator in errors about rows that are not finite.
     """
     B = _checked(coefficients, nodes.n_columns(kernel))
     if nodes.has_origin_column:  # a constant column
         B = B[:-1]
-    assert_all_finite(X, estimator_name=estimator, input_name="X")
+    check_finite(X)
     inner, projection = kernel.inner, kernel.projection
     frequencies = nodes.frequencies() * inner.input_factor(nodes.directions.d)
     (n_rows, d), n_outputs = X.shape, B.shape[1]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite
 
+from quadfeat._utils.columns import check_finite
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import core
 from quadfeat.engine.threads import n_threads
@@ -19,7 +19,7 @@ from quadfeat.kernels import Kernel, Metric, Projection
 from quadfeat.maps.base import diagonal, factor
 from quadfeat.maps.gradients import gradients
 from quadfeat.maps.kernel_map import KernelMap
-from quadfeat.maps.quadrature import ESTIMATOR, Origin, QuadratureMap
+from quadfeat.maps.quadrature import Origin, QuadratureMap
 from quadfeat.rules.nodes import DenseDirections, Nodes
 
 # Number of entries of a block of rows, before and after the transformation: few enough to stay in
@@ -150,7 +150,7 @@ class MetricMap(KernelMap):
         return out
 
     def gradients(self, X: Any, coefficients: Any) -> Float64Array:
-        return gradients(self.kernel, self.nodes, X, coefficients, estimator=ESTIMATOR)
+        return gradients(self.kernel, self.nodes, X, coefficients)
 
     def fingerprint(self) -> str:
         matrix, center, knee = (
@@ -182,7 +182,7 @@ class MetricMap(KernelMap):
         """Return a block of transformed rows in the dtype of ``X``."""
         largest = core.largest_magnitude(X)
         if not np.isfinite(largest):
-            assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
+            check_finite(X)
         with np.errstate(over="ignore", invalid="ignore"):
             if self._stays_sparse(X):
                 found = self.projection.sparse_rows(X)

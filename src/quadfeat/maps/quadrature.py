@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite
 
 from quadfeat._utils import validation as check
+from quadfeat._utils.columns import check_finite
 from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.random import check_state, restored
 from quadfeat._utils.validation import Array, Float64Array
@@ -33,7 +33,6 @@ NODES_UP_TO = 2**15
 TRACE = 64
 
 # The name of the estimator in scikit-learn's error messages about rows.
-ESTIMATOR = "QuadratureFeatures"
 
 
 @register
@@ -102,7 +101,7 @@ class QuadratureMap(KernelMap):
         return QuadratureMap(self.kernel, nodes, origin).with_jobs(self.n_jobs)
 
     def gradients(self, X: Any, coefficients: Any) -> Float64Array:
-        return gradients(self.kernel, self.nodes, X, coefficients, estimator=ESTIMATOR)
+        return gradients(self.kernel, self.nodes, X, coefficients)
 
     def write(self, X: Any, out: Array) -> None:
         threads = n_threads(self.n_jobs, out.size)
@@ -220,7 +219,7 @@ class QuadratureMap(KernelMap):
         Raise an error if rows are not finite, or a feature would overflow the dtype.
         """
         if not np.isfinite(largest):
-            assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
+            check_finite(X)
         argument = self._largest_argument(largest, X.dtype)
         if argument == np.inf:
             way_out = "rescale X" if X.dtype == np.float64 else "rescale X or pass it as float64"

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite
 
 from quadfeat._utils import validation as check
+from quadfeat._utils.columns import check_finite
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Combine, Rows
 from quadfeat.data.sampling import RowSample
 from quadfeat.kernels import Projection, Spread
 from quadfeat.maps.dominance import Dominance, dominance
-from quadfeat.maps.quadrature import ESTIMATOR
 
 # A sample has SAMPLE_ENTRIES entries, but its number of rows is within the limits SAMPLE_ROWS.
 SAMPLE_ROWS = (1024, 4096)
@@ -90,7 +89,7 @@ class Survey(View):
     def of(cls, block: Block, projection: Projection | None = None) -> Survey:
         """Return the survey of a block."""
         X, weights = block.X, block.weights
-        assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
+        check_finite(X)
         size = int(np.clip(SAMPLE_ENTRIES // X.shape[1], *SAMPLE_ROWS))
         spread = Spread.of(X, weights, projection)
         return cls(spread, RowSample.of(X, size, weights), X.dtype)
@@ -136,7 +135,7 @@ def look(
         X, _, weights = rows.whole
         if weights is not None:  # class weights may have made all of them zero
             check.check_any_weight(weights.max())
-        assert_all_finite(X, estimator_name=ESTIMATOR, input_name="X")
+        check_finite(X)
         return TableView(X, weights, projection), function(rows.whole)
     both = _Both(function, combine, projection)
     survey, found = rows.each(both.of, both.merged)

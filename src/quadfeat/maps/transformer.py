@@ -12,10 +12,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import assert_all_finite, gen_batches
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from quadfeat._utils import validation as check
+from quadfeat._utils.columns import check_finite
 from quadfeat._utils.validation import Array
 from quadfeat.data.checkpoints import described
 from quadfeat.maps.base import FeatureMap
@@ -64,7 +65,7 @@ class TransformerMap(FeatureMap):
         return cls(transformer, n_features_in, found.shape[1])
 
     def write(self, X: Any, out: Array) -> None:
-        assert_all_finite(X, estimator_name=type(self.transformer).__name__, input_name="X")
+        check_finite(X)
         size = max(1, ENTRIES_PER_BATCH // max(X.shape[1], self.n_columns))
         for rows in gen_batches(X.shape[0], size):
             found = self._transformed(X[rows])

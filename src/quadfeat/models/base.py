@@ -24,7 +24,7 @@ from quadfeat.models.choosing import searches
 from quadfeat.models.fitted import FittedModel, own_map
 from quadfeat.models.keywords import explain_keywords
 from quadfeat.models.mapping import check_same_names, features_for, kept_map
-from quadfeat.models.reading import Reader, rows_for
+from quadfeat.models.reading import Reader, naming_columns, rows_for
 from quadfeat.rules import Rule
 from quadfeat.solvers.base import Penalty, Problem, Solution, Solver
 from quadfeat.solvers.dual import settled
@@ -155,10 +155,11 @@ class QuadratureModel(FittedModel):
         self.check_parameters()
         with changing(self):
             draft = self._blank()
-            rows = rows_for(draft, X, y, sample_weight)
-            if rows.against_checkpoints is None:
-                prepare_folder(self.checkpoint)
-            draft._fit_rows(draft.weighted(rows))
+            with naming_columns(draft, X):
+                rows = rows_for(draft, X, y, sample_weight)
+                if rows.against_checkpoints is None:
+                    prepare_folder(self.checkpoint)
+                draft._fit_rows(draft.weighted(rows))
             self.__dict__ = draft.__dict__
         return self
 
@@ -239,15 +240,16 @@ class QuadratureModel(FittedModel):
                 )
             if is_first:
                 draft.declare(declared)
-            rows = draft.weighted(ArrayRows(Reader(draft)(X, y, sample_weight)))
-            assert rows.whole is not None
-            if is_first:
-                draft._take_features(None, rows, None)
-            else:
-                parameters.check_same(draft)
-            before = None if is_first else draft._solution
-            solver = parameters.adding_solver(self)
-            draft._solution = solver.with_rows(draft._problem(), before, rows.whole)
+            with naming_columns(draft, X):
+                rows = draft.weighted(ArrayRows(Reader(draft)(X, y, sample_weight)))
+                assert rows.whole is not None
+                if is_first:
+                    draft._take_features(None, rows, None)
+                else:
+                    parameters.check_same(draft)
+                before = None if is_first else draft._solution
+                solver = parameters.adding_solver(self)
+                draft._solution = solver.with_rows(draft._problem(), before, rows.whole)
             draft.describe(draft._solution)
             self.__dict__ = draft.__dict__
         return self

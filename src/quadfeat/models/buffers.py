@@ -11,6 +11,7 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.fitted import snapshot
 from quadfeat._utils.validation import Array
 from quadfeat.models.features import QuadratureFeatures
+from quadfeat.models.reading import naming_columns
 
 __all__ = ["transform_into"]
 
@@ -67,7 +68,8 @@ def transform_into(features: QuadratureFeatures, X: Any, out: Array) -> Array:
         raise ValueError("out is read-only: pass a writable array.")
     if _overlap(out, X.data if sparse.issparse(X) else X):
         raise ValueError("out overlaps X in memory: pass a separate array.")
-    features._threaded().write(X, out)
+    with naming_columns(features, X):
+        features._threaded().write(X, out)
     return out
 
 

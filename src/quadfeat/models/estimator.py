@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import to_numpy
+from quadfeat._utils.columns import validate_data
 from quadfeat.io.pickles import VersionedState
 from quadfeat.models import notebook
 from quadfeat.models.given_kernel import with_parameters

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import follows_input, to_numpy
+from quadfeat._utils.columns import NotFiniteError, names_of_frame
 from quadfeat._utils.fitted import changing, on_snapshot, snapshot
 from quadfeat._utils.random import generator
 from quadfeat.data.blocks import Block, is_dask
@@ -60,7 +61,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     reweight : bool, default=False
         Fit the weights of the nodes to the kernel on a sample of the data, by non-negative least
         squares. The fitted weights are kept only if they are better on other rows. This helps with
-        few columns and data of low intrinsic dimension. At most 2048 nodes.
+        few columns and data near a low-dimensional set, for which ``Nystroem`` is the rival. At
+        most 2048 nodes.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
         The seed. The same int gives the same nodes with the same versions of NumPy and SciPy.
     n_jobs : int or None, default=None
@@ -182,8 +184,11 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
             The fitted map.
         """
         with changing(self):
-            columns, rows = self._rows(X, sample_weight)
-            return self.fit_to(columns, view_of(rows, given_kernel(self).projection))
+            try:
+                columns, rows = self._rows(X, sample_weight)
+                return self.fit_to(columns, view_of(rows, given_kernel(self).projection))
+            except NotFiniteError as error:
+                raise error.within(self, names_of_frame(X)) from None
 
     def _rows(self, X: Any, sample_weight: Any) -> tuple[Any, Rows]:
         """Return an object with the columns of ``X``, and the source of the rows."""

@@ -19,7 +19,7 @@ from quadfeat.learning.baseline import (
     Gain,
     gain_over_constant,
 )
-from quadfeat.learning.candidates import Choice, KernelCandidate, Proposal
+from quadfeat.learning.candidates import Choice, KernelCandidate, Proposal, short_score
 from quadfeat.learning.race import Entry, candidate_of, target_variance
 from quadfeat.learning.sample import LearningSample
 from quadfeat.learning.search import FEWEST_ROWS, SECOND_HEAT, Search
@@ -259,9 +259,11 @@ class Final:
         gain = best.gain_over(default)
         least = LEAST_ERRORS * (0.5 if best.loss <= CLEAR_GAIN * default.loss else 1.0)
         if gain.mean < least * gain.standard_error:
+            is_regression = self.sample.classes is None
             search.note(
-                f"The default kernel is used: {best.candidate.name} has a smaller loss, "
-                f"{best.loss:.4g} instead of {default.loss:.4g}, but this may be chance."
+                f"The default kernel is used: {best.candidate.name} has "
+                f"{short_score(best.loss, is_regression)} instead of "
+                f"{short_score(default.loss, is_regression)}, but this may be chance."
             )
             return default
         if best.accuracy is not None and default.accuracy is not None:
@@ -278,7 +280,7 @@ class Final:
         start = time.monotonic()
         features = self._fitted(proposal.columns.kernel(proposal.kernel))
         problem = self._problem(features, self.penalty)
-        validation = validated(problem, self.rows, Work.silent(), self.solver)
+        validation = validated(problem, self.rows, self._work(), self.solver)
         seconds = time.monotonic() - start
         unit = target_variance(validation) if validation.calibration is None else 1.0
         n_rows, n_columns = self.rows.n_rows, problem.map.n_columns
@@ -286,6 +288,10 @@ class Final:
             proposal.name, features.kernel_, validation, unit, n_rows, n_columns, seconds
         )
         return Validated(proposal, candidate, features, validation)
+
+    def _work(self) -> Work:
+        """Return the work of one validation, which writes no checkpoints."""
+        return Work.without_checkpoints(verbose=bool(self.model.verbose))
 
     def _problem(self, features: QuadratureFeatures, penalty: Penalty) -> Problem:
         """Return the problem of the model for a fitted map."""
@@ -341,16 +347,19 @@ def _why(
     best = candidates[0]
     is_regression = sample.classes is None
     text = (
-        f"{best.name} has {_score(best, is_regression)} by leave-one-out on {best.n_rows} rows, "
-        f"with {best.n_columns} columns and alpha={best.alpha:.3g}."
+        f"{best.name} has {_score(best, is_regression)} by leave-one-out on {best.n_rows} rows"
+        f"{_unseen(best, sample)}, with {best.n_columns} features and alpha={best.alpha:.3g}."
     )
     default = next((one for one in candidates[1:] if one.name.startswith("default")), None)
     if default is not None and not best.name.startswith("default"):
         text += (
             f" The default kernel has {_score(default, is_regression)} on {default.n_rows} rows "
-            f"with {default.n_columns} columns."
+            f"with {default.n_columns} features."
         )
-    text += f" {search.n_tried} kernels were tried in {search.clock.seconds:.1f} seconds."
+    text += (
+        f" {search.n_tried} kernels were tried in {search.clock.seconds:.1f} seconds. These scores "
+        "compare kernels: use test rows to estimate the error for new data."
+    )
     if not is_clear:
         constant, what = ("mean", "targets") if is_regression else ("frequencies", "classes")
         text += (
@@ -360,10 +369,13 @@ def _why(
     return " ".join([text, *search.notes])
 
 
+def _unseen(best: KernelCandidate, sample: LearningSample) -> str:
+    """Return words for rows that kernels were not learned from; empty if these are all rows."""
+    return " that the search did not learn from" if best.n_rows < sample.n_rows else ""
+
+
 def _score(candidate: KernelCandidate, is_regression: bool) -> str:
     """Return the score of a candidate in words."""
     error = candidate.standard_error
     uncertainty = f" +- {error:.4f}" if np.isfinite(error) else ""
-    if is_regression:
-        return f"an R2 of {1.0 - candidate.loss:.4f}{uncertainty}"
-    return f"a log loss of {candidate.loss:.4f}{uncertainty}"
+    return f"{short_score(candidate.loss, is_regression)}{uncertainty}"

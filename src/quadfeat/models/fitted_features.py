@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import follows_input
+from quadfeat._utils.columns import check_finite
 from quadfeat._utils.fitted import on_snapshot
 from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.random import generator
@@ -146,7 +146,7 @@ class FittedFeatures(KernelEstimator):
         True
         """
         X = self._validated(X)
-        assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+        check_finite(X)
         n_pairs = kernel_error.default_pairs(self.kernel_) if n_pairs is None else n_pairs
         pairs = kernel_error.Pairs.of(X, n_pairs, generator(random_state))
         return kernel_error.estimate(self._threaded(), pairs, norm=norm, confidence=confidence)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.utils.validation import validate_data
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import to_numpy
+from quadfeat._utils.columns import NotFiniteError, validate_data
 from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.rows import Rows, rows_of
+
+
+@contextmanager
+def naming_columns(estimator: Any, rows: Any) -> Iterator[None]:
+    """Let errors about rows that are not finite name the class, the columns and the file."""
+    try:
+        yield
+    except NotFiniteError as error:
+        names = getattr(estimator, "feature_names_in_", None)
+        raise error.within(estimator, names).within_file_of(rows) from None
 
 
 class Reader:

@@ -82,7 +82,8 @@ class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
         or ``fit`` warns if the rows cannot be read again.
     time_limit : float, default=None
         Seconds after which the search for a kernel stops and uses the best kernel so far. None
-        means no limit.
+        means no limit. It does not limit the step that is running at that time, nor the fit of the
+        best kernel to all rows.
     verbose : bool, default=False
         Whether to show progress on standard error, with the time left if the number of rows is
         known. For Dask collections, only the final number of rows is shown, because Dask shows the
@@ -100,6 +101,7 @@ class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
         The kernel, and the matrix of its squared distance between rows.
     candidates_, why_ : tuple of KernelCandidate, str
         The kernels that were tried with their validated losses, and the reason for the first one.
+        The losses compare kernels. They are no estimates for new data.
     map_ : FeatureMap
         The map from rows to features.
     coef_ : ndarray of shape (n_components,) or (n_outputs, n_components)
@@ -253,7 +255,8 @@ class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
             small.
         return_cov : bool, default=False
             Whether to also return the posterior covariance matrix of the latent function. The
-            comments on ``return_std`` apply.
+            comments on ``return_std`` apply. Both options also work in ``pipe.predict(X,
+            return_std=True)`` of a pipeline.
 
         Returns
         -------
@@ -277,6 +280,9 @@ class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
         even if the noise is not Gaussian, or if the features approximate the kernel poorly. It
         holds on average over rows from the distribution of the training rows. Noise whose strength
         varies between rows is not modeled.
+
+        The last step of a pipeline needs transformed rows:
+        ``pipe[-1].predict_interval(pipe[:-1].transform(X))``.
 
         Parameters
         ----------

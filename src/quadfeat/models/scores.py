@@ -16,10 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import to_numpy
+from quadfeat._utils.columns import is_stream
 from quadfeat._utils.fitted import snapshot
 from quadfeat._utils.validation import Float64Array
-from quadfeat.data.blocks import Block, is_dask, is_stream
+from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.rows import rows_of
+from quadfeat.models.reading import naming_columns
 
 
 class BlockScoreMixin:
@@ -67,7 +69,8 @@ def score_of_blocks(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     light._solution = light._solution.predicting(None)
     kind = Hits if is_classifier(model) else Squares
     rows = rows_of(X, y, sample_weight, _read)
-    return float(rows.each(partial(kind.of, light), kind.merged).score())
+    with naming_columns(light, X):
+        return float(rows.each(partial(kind.of, light), kind.merged).score())
 
 
 def _read(X: Any, y: Any, sample_weight: Any = None, *, part: bool = False) -> Block:

@@ -13,7 +13,7 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows, Rows, Task
 from quadfeat.data.sampling import row_keys
-from quadfeat.data.watch import Work
+from quadfeat.data.watch import Watch, Work
 from quadfeat.io import checks, register
 from quadfeat.maps.base import FeatureMap
 from quadfeat.solvers import paths, posterior
@@ -66,6 +66,7 @@ class Normal(Solver):
         if solution.needs_precision():
             if rows.repeatable:
                 # Compute the Gram matrix again in float64, which is precise enough.
+                work.show("computing the Gram matrix again in float64")
                 work.checkpoint.restart()
                 del solution  # do not keep two Gram matrices in memory
                 solution = self._solve_in(problem, rows, work, None, "float64")
@@ -107,11 +108,15 @@ class Normal(Solver):
         summary = rows.reduce(SumMoments(problem, dtype), Summary.merged, work.watch(state))
         solution = NormalSolution.of(problem, summary, dtype)
         if problem.penalty.alpha is None:
+            work.show("selecting alpha")
             left_out = None
             if rows.whole is not None or (rows.repeatable and problem.penalty.leaves_out_all_rows):
 
                 def left_out(decomposed: Decomposed, alphas: Float64Array) -> LeftOutCurve:
-                    solution.curve = _left_out(problem, rows, summary, dtype, decomposed, alphas)
+                    watch = work.progress("leave-one-out errors")
+                    solution.curve = _left_out(
+                        problem, rows, summary, dtype, decomposed, alphas, watch
+                    )
                     return solution.curve
 
             vars(solution)["posterior"] = solution.solve(left_out)
@@ -125,6 +130,7 @@ def _left_out(
     dtype: str,
     decomposed: Decomposed,
     alphas: Float64Array,
+    watch: Watch,
 ) -> LeftOutCurve:
     """Return leave-one-out errors of all rows, or of a sample if there are very many.
 
@@ -141,17 +147,17 @@ def _left_out(
     skips = problem.penalty.leaves_out_all_rows and n_small < len(alphas) <= MOST_PAIRED
     if dtype == "float32" and (n_small == 0 or skips):
         single = replace(task, alphas=alphas[n_small:], single=True)
-        curve = _curve_of(rows, single, system.weight)
+        curve = _curve_of(rows, single, system.weight, watch)
         if n_small == 0 or curve.is_final(single.alphas):
             return curve.extended(n_small)
-    return _curve_of(rows, task, system.weight)
+    return _curve_of(rows, task, system.weight, watch)
 
 
-def _curve_of(rows: Rows, task: LeaveOneOut, weight: float) -> LeftOutCurve:
+def _curve_of(rows: Rows, task: LeaveOneOut, weight: float, watch: Watch) -> LeftOutCurve:
     """Return the sums of a task; if a few rows carry most of the weight, use all rows."""
-    curve: LeftOutCurve = rows.reduce(task, LeftOutCurve.merged)
+    curve: LeftOutCurve = rows.reduce(task, LeftOutCurve.merged, watch)
     if curve.weight < 0.5 * task.share * weight:
-        curve = rows.reduce(replace(task, share=1.0), LeftOutCurve.merged)
+        curve = rows.reduce(replace(task, share=1.0), LeftOutCurve.merged, watch)
     return curve
 
 

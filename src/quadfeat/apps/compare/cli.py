@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,6 +245,8 @@ class _Run:
 
         def collect(what: str, cells: Sequence[Cell]) -> pd.DataFrame:
             progress.update(bar, description=what)
+            candidates = dict.fromkeys(_candidate(vars(cell)) for cell in cells)
+            _show_line(progress, f"{what}: {len(cells)} fits of {', '.join(candidates)}")
             return self._collect(cells, progress, bar)
 
         tried = collect("choosing a kernel", contest.kernel_cells(problem))
@@ -270,6 +272,13 @@ class _Run:
             rows[key] = row
             done = progress.tasks[bar].fields["done"] + 1
             progress.update(bar, advance=weights[key], done=done)
+            measured = "kernel error" if row["stage"] == "rule" else "score"
+            result = f"{measured} {row[measured.replace(' ', '_')]:.4g}"
+            result = "failed" if row["failed"] else result
+            _show_line(
+                progress,
+                f"  {done}/{self.total} {_candidate(row)}, fold {row['fold'] + 1}: {result}",
+            )
 
         for cell in cells:
             kept = self.journal.get(cell)
@@ -281,6 +290,18 @@ class _Run:
                 self.journal.add(row)
                 take(row)
         return pd.DataFrame([rows[contest.name(cell)] for cell in cells])
+
+
+def _candidate(named: Mapping[str, Any]) -> str:
+    """Return what a cell or its row tries, in a few words."""
+    tried = {"kernel": named["kernel"], "rule": named["rule"]}.get(named["stage"])
+    return str(named["contestant"] if tried is None else tried)
+
+
+def _show_line(progress: Progress, text: str) -> None:
+    """Print a line to standard error if there is no bar, because the output is no terminal."""
+    if not progress.console.is_terminal:
+        messages.print(text, markup=False, soft_wrap=True)
 
 
 def _weight(cell: Cell) -> float:
