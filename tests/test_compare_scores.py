@@ -325,7 +325,7 @@ def losses(tmp_path_factory):
     folder = tmp_path_factory.mktemp("steps")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((300, 4)).round(4), columns=["a", "b", "c", "d"])
-    steps = (frame["a"] * 6).astype(int) + (frame["b"] * 6).astype(int)
+    steps = (frame["a"] * 3).astype(int) + (frame["b"] * 3).astype(int)
     save(frame.assign(kind=np.where(steps % 2, "odd", "even")), folder / "steps.csv")
     arguments = ["--target", "kind", "--scoring", "log-loss", "--out", folder / "out", *SMALL]
     arguments += ["--folds", "2"]

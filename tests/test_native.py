@@ -654,7 +654,7 @@ def test_a_core_can_be_chosen_and_a_wrong_name_raises():
     done = run_python("import quadfeat; quadfeat.show_config()", QUADFEAT_CORE="numpy")
     assert "core       numpy" in done.stdout
     assert done.stderr == ""
-    done = run_python("import quadfeat", QUADFEAT_CORE="numpi")
+    done = run_python("from quadfeat import QuadratureFeatures", QUADFEAT_CORE="numpi")
     assert "QUADFEAT_CORE='numpi' is not known. Did you mean 'numpy'?" in done.stderr
 
 

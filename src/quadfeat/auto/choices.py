@@ -8,8 +8,8 @@ found again by the content of all four, so the result is the same with and witho
 from __future__ import annotations
 
 import hashlib
-import pickle
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -35,7 +35,7 @@ class Choices(Generic[Result]):
     """
 
     def __init__(self) -> None:
-        self._kept: dict[bytes, bytes] = {}
+        self._kept: dict[bytes, tuple[Result, Any]] = {}
 
     def get(
         self,
@@ -52,10 +52,10 @@ class Choices(Generic[Result]):
         result: Result
         if kept is None:
             result = choose(sample, n_components, rng)
-            # Pickled, because users may change the parameters of the rules that they get.
-            kept = pickle.dumps((result, rng.bit_generator.state))
+            # Copied, because users may change the parameters of the rules that they get.
+            kept = deepcopy((result, rng.bit_generator.state))
         else:
-            result, rng.bit_generator.state = pickle.loads(kept)
+            result, rng.bit_generator.state = deepcopy(kept)
         self._kept[key] = kept  # at the end, as the latest
         for oldest in list(self._kept)[:-MOST_CHOICES]:
             self._kept.pop(oldest, None)
