@@ -173,6 +173,13 @@ class TestPredictions:
         prior = model.predict([[500.0, 5.0]], return_std=True)[1][0] ** 2
         assert prior >= model.signal_variance_
 
+    def test_queries_of_any_size(self, given):
+        mean, deviation = given.predict([[1e9, 1e9], [1e200, 0.0], [-1e308, 1e308]], True)
+        assert (np.abs(mean - Y.mean()) < 3.0).all()
+        # The prior variance, and at most as much for the uncertain mean of the neighbors.
+        ratios = deviation**2 / given.signal_variance_
+        assert ((ratios >= 1.0) & (ratios <= 2.0 + given.alpha_)).all()
+
     def test_sparse_rows_frames_and_lists(self, given):
         expected = given.predict(QUERIES)
         assert_allclose(given.predict(sparse.csr_matrix(QUERIES)), expected)

@@ -190,6 +190,16 @@ def test_far_queries_return_to_the_mean_and_the_prior_variance():
     assert_allclose(found.variance[0], 1.0 + 1.0 / inverse.sum())
 
 
+def test_very_far_queries_keep_the_differences_between_rows():
+    hoods = gathered(np.array([[1e9, 0.0, 0.0], [1e14, 0.0, 0.0]]))
+    found = condition(Matern(1.5), hoods, ALPHA)
+    for n, offsets in enumerate(hoods.offsets):
+        gram = Matern(1.5).value_at(cdist(offsets, offsets, "sqeuclidean"))
+        inverse = np.linalg.inv(gram + ALPHA * np.diag(hoods.noise[n]))
+        expected = inverse.sum(axis=0) @ hoods.targets[n] / inverse.sum()
+        assert_allclose(found.mean[n], expected, rtol=1e-10)
+
+
 def test_singular_matrices_get_the_smallest_jitter():
     regular, singular = np.eye(3), np.ones((3, 3))
     lower, jitter = cholesky(np.stack([regular, singular]))

@@ -195,6 +195,9 @@ class LocalModel(KernelEstimator):
             return
         checks.check_kind(self._solution, LocalFit, "_solution")
         checks.check_kind(self._choice, Choice, "_choice")
+        checks.check_flag(self._one_output, "_one_output")
+        n_outputs = self._solution.n_outputs
+        checks.expect(not self._one_output or n_outputs == 1, f"there are {n_outputs} outputs")
         checks.check_column_names(self)
         d, found = self.n_features_in_, self._solution.X.shape[1]
         checks.expect(d == found, f"the model is for {d} columns, but its rows have {found}")
@@ -295,13 +298,13 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
 
     def checked_targets(self, y: Any) -> Any:
         """Return the targets as float64; reject a shape that differs from earlier batches."""
-        if hasattr(self, "_solution"):
-            shape = () if self._one_output else (self._solution.n_outputs,)
-            if y.shape[1:] != shape:
-                raise ValueError(
-                    f"y has shape {y.shape}, unlike earlier batches. Pass targets with the same "
-                    "number of outputs."
-                )
+        n_outputs = self._solution.n_outputs if hasattr(self, "_solution") else None
+        one_output = getattr(self, "_one_output", y.ndim == 1)
+        if one_output != (y.ndim == 1) or (y.ndim > 1 and n_outputs not in (None, y.shape[1])):
+            raise ValueError(
+                f"y has shape {y.shape}, unlike earlier batches. Pass targets with the same number "
+                "of outputs."
+            )
         self._one_output: bool = y.ndim == 1
         return np.asarray(y, dtype=np.float64)
 

@@ -13,7 +13,7 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Rows
-from quadfeat.engine import core
+from quadfeat.engine.threads import n_threads
 from quadfeat.kernels import SeparationKernel
 from quadfeat.learning.candidates import FAMILIES, Choice, KernelCandidate
 from quadfeat.learning.clock import Clock
@@ -129,11 +129,9 @@ def fit_local(model: Any, table: Table) -> tuple[LocalFit, Choice]:
     clock = Clock(model.time_limit, verbose=bool(model.verbose))
     wanted = wanted_of(model, table)
     rows = DistinctRows.of(*table)
-    search = LocalSearch(rows, wanted, clock, core.n_threads(model.n_jobs))
+    search = LocalSearch(rows, wanted, clock, n_threads(model.n_jobs))
     best = search.run()
-    others = sorted((one for one in search.tried if one != best), key=lambda one: one.loss)
-    tried = [best, *others] if search.tried else []
-    candidates = tuple(candidate_of(one, wanted) for one in tried)
+    candidates = tuple(candidate_of(one, wanted) for one in search.tried)
     kernel = kernel_of(best, wanted)
     settings = best.settings
     found = LocalFit(*table, kernel, settings.alpha, settings.n_neighbors)
@@ -165,7 +163,7 @@ def candidate_of(tried: Tried, wanted: Wanted) -> KernelCandidate:
 
 
 def reason(best: Tried, tried: list[Tried], wanted: Wanted) -> str:
-    """Return the reason for the settings."""
+    """Return the reason for the best settings, which are the first that were tried."""
     if not tried:
         return "There was nothing to learn: too few different rows, or equal targets."
     found = f"leave-one-out R2 {1.0 - best.loss:.4f} on {best.n_rows:,} rows"
@@ -174,7 +172,7 @@ def reason(best: Tried, tried: list[Tried], wanted: Wanted) -> str:
         return f"The kernel was given. With {number}, it has {found}."
     least = min(tried, key=lambda one: one.loss)
     text = f"{best.name} with {number} has {found}."
-    if least is not best:
+    if least is not tried[0]:
         many = least.settings.n_neighbors
         text += f" {many} neighbors are hardly better ({1.0 - least.loss:.4f})."
     return text

@@ -10,7 +10,7 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import is_dask
-from quadfeat.engine import core
+from quadfeat.engine.threads import n_threads
 from quadfeat.models.intervals import Scores, bounds, check_coverage
 from quadfeat.models.lazy import lazily
 from quadfeat.models.predictions import shaped
@@ -44,7 +44,7 @@ def mean_and_deviation(model: Any, X: Any) -> Array:
 def latent(model: Any, X: Any) -> tuple[Float64Array, Float64Array]:
     """Return means, shape (n_rows, n_outputs), and relative variances of the latent function."""
     solution: LocalFit = model._solved()
-    return solution.predict(model._rows(X), core.n_threads(model.n_jobs))
+    return solution.predict(model._rows(X), n_threads(model.n_jobs))
 
 
 def calibrated(model: Any, what: str) -> LocalFit:
@@ -115,7 +115,7 @@ def sampled(model: Any, X: Any, n_samples: int, random_state: Any) -> Array:
     new, of_given = np.unique(X, axis=0, return_inverse=True)
     points, k = known.X * settings.factors, settings.n_neighbors
     queries = new * settings.factors
-    nearest = NearestRows(points, core.n_threads(model.n_jobs)).to(queries, k)
+    nearest = NearestRows(points, n_threads(model.n_jobs)).to(queries, k)
     signal = solution.signal_variance / solution.unit**2
     drawn = np.empty((len(new), solution.n_outputs, n_samples))
     for n, query in enumerate(queries):
@@ -128,8 +128,12 @@ def sampled(model: Any, X: Any, n_samples: int, random_state: Any) -> Array:
         targets[~seen] = drawn[order[~seen] - len(nearest[n])]
         noise = np.zeros(len(order))
         noise[seen] = 1.0 / known.weights[rows]
+        near = among[order]
         hood = Neighborhoods(
-            (among[order] - query)[None], targets.reshape(1, len(order), -1), noise[None]
+            (query - near[0])[None],
+            (near - near[0])[None],
+            targets.reshape(1, len(order), -1),
+            noise[None],
         )
         found = condition(settings.kernel, hood, settings.alpha)
         deviation = np.sqrt(found.variance[0] * signal)

@@ -30,7 +30,7 @@ gradients need no inverse, only :math:`\lambda` and :math:`q = A^{-1} (y - \hat 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -49,16 +49,21 @@ ENTRIES_AT_ONCE = 2**19
 class Neighborhoods:
     """Queries with the rows near them.
 
+    Coordinates are relative to the nearest neighbor. Relative to a query that is far from all rows,
+    the differences between rows would be lost.
+
     Attributes
     ----------
+    queries : array of shape (n_queries, d)
     offsets : array of shape (n_queries, k, d)
-        Scaled neighbors minus the scaled query.
+        Scaled neighbors minus the nearest one.
     targets : array of shape (n_queries, k, n_outputs)
         Targets of the neighbors.
     noise : array of shape (n_queries, k)
         Noise variances of the neighbors, relative to that of a row of weight 1.
     """
 
+    queries: Float64Array
     offsets: Float64Array
     targets: Float64Array
     noise: Float64Array
@@ -81,17 +86,26 @@ class Neighborhoods:
         targets : array of shape (n_rows, n_outputs)
         weights : array of shape (n_rows,)
         neighbors : int array of shape (n_queries, k)
+            Nearest first.
         """
-        offsets = points[neighbors] - queries[:, None]
-        return cls(offsets, targets[neighbors], 1.0 / weights[neighbors])
+        nearest = points[neighbors[:, 0]]
+        offsets = points[neighbors] - nearest[:, None]
+        return cls(queries - nearest, offsets, targets[neighbors], 1.0 / weights[neighbors])
 
     def scaled(self, factors: Float64Array) -> Neighborhoods:
         """Return the neighborhoods with coordinates multiplied by factors."""
-        return Neighborhoods(self.offsets * factors, self.targets, self.noise)
+        return replace(self, queries=self.queries * factors, offsets=self.offsets * factors)
 
     def part(self, rows: slice) -> Neighborhoods:
         """Return the neighborhoods of some queries."""
-        return Neighborhoods(self.offsets[rows], self.targets[rows], self.noise[rows])
+        return Neighborhoods(
+            self.queries[rows], self.offsets[rows], self.targets[rows], self.noise[rows]
+        )
+
+    @property
+    def to_queries(self) -> Float64Array:
+        """Scaled neighbors minus the query, shape (n_queries, k, d)."""
+        return self.offsets - self.queries[:, None]
 
     @property
     def size(self) -> int:
@@ -295,9 +309,11 @@ class _Piece:
         )
         by_separation = by_matrix * kernel.slope_at(self.between)
         # Expand the squared differences, to use a matrix product.
-        totals = 2.0 * by_separation.sum(axis=2) + by_query * kernel.slope_at(self.to_query)
-        by_factors = 2.0 * np.einsum("nk,nkd->d", totals, offsets**2)
+        totals = by_separation.sum(axis=2)
+        by_factors = 4.0 * np.einsum("nk,nkd->d", totals, offsets**2)
         by_factors -= 4.0 * np.einsum("nkd,nkd->d", by_separation @ offsets, offsets)
+        by_query = by_query * kernel.slope_at(self.to_query)
+        by_factors += 2.0 * np.einsum("nk,nkd->d", by_query, self.hoods.to_queries**2)
         return by_factors, by_alpha
 
 
@@ -306,10 +322,10 @@ def _covariances(
 ) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array]:
     """Return the matrices A, the vectors a, and the squared distances of both."""
     offsets = hoods.offsets
-    to_query = np.einsum("nkd,nkd->nk", offsets, offsets)
-    between = (
-        to_query[:, :, None] + to_query[:, None] - 2.0 * (offsets @ offsets.transpose(0, 2, 1))
-    )
+    squares = np.einsum("nkd,nkd->nk", offsets, offsets)
+    products = offsets @ offsets.transpose(0, 2, 1)
+    between = squares[:, :, None] + squares[:, None] - 2.0 * products
+    to_query = np.sum(hoods.to_queries**2, axis=2)
     np.maximum(between, 0.0, out=between)
     diagonal = np.arange(offsets.shape[1])
     between[:, diagonal, diagonal] = 0.0

@@ -140,11 +140,16 @@ class LocalSearch:
         self.tried: list[Tried] = []
 
     def run(self) -> Tried:
-        """Return the best settings; ``alpha`` is for rows of weight 1."""
+        """Return the best settings; ``alpha`` is for rows of weight 1.
+
+        ``tried`` starts with them and has the others from best to worst.
+        """
         # The matrices are small, and BLAS threads would wait for each other.
         with threadpool_limits(1, user_api="blas"):
             best = self._best()
-        self.tried = [self._in_units(one) for one in self.tried]
+        others = sorted((one for one in self.tried if one is not best), key=lambda one: one.loss)
+        if self.tried:
+            self.tried = [self._in_units(one) for one in (best, *others)]
         return self._in_units(best)
 
     def _best(self) -> Tried:

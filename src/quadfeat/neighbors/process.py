@@ -22,8 +22,11 @@ from quadfeat.neighbors.search import NearestRows, batches
 # Neighborhoods of at most this many coordinates are in memory at once.
 ENTRIES_AT_ONCE = 2**23
 
+# The largest scaled coordinate of a query.
+FARTHEST = 1e100
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Settings:
     """The parameters of a process.
 
@@ -73,6 +76,9 @@ class LocalProcess:
         self.rows = rows
         self.settings = settings
         self._nearest = NearestRows(rows.X * settings.factors, n_threads)
+        # Beyond these limits, kernels are zero, and squares of distances could overflow.
+        limits = FARTHEST / settings.factors
+        self._limits = -limits, limits
 
     def with_threads(self, n_threads: int) -> LocalProcess:
         """Return the same process with another number of threads."""
@@ -85,7 +91,7 @@ class LocalProcess:
         settings, nearest = self.settings, self._nearest
         parts = []
         for part in batches(len(X), self._rows_at_once):
-            queries = X[part] * settings.factors
+            queries = np.clip(X[part], *self._limits) * settings.factors
             found = nearest.to(queries, settings.n_neighbors)
             parts.append(condition(settings.kernel, self._hoods(queries, found), settings.alpha))
         return _joined(parts)
