@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from quadfeat.io import load, save
     from quadfeat.maps import KernelError
     from quadfeat.models import (
+        LocalGaussianProcess,
         QuadratureFeatures,
         QuadratureRidge,
         QuadratureRidgeClassifier,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlphaPath",
     "KernelError",
+    "LocalGaussianProcess",
     "ParquetBlocks",
     "QuadratureFeatures",
     "QuadratureRidge",
@@ -65,6 +67,7 @@ __all__ = [
 _HOMES = {
     "AlphaPath": "quadfeat.solvers",
     "KernelError": "quadfeat.maps",
+    "LocalGaussianProcess": "quadfeat.models",
     "ParquetBlocks": "quadfeat.data",
     "QuadratureFeatures": "quadfeat.models",
     "QuadratureRidge": "quadfeat.models",
@@ -86,6 +89,7 @@ _SUBMODULES = (
     "learning",
     "maps",
     "models",
+    "neighbors",
     "plots",
     "rotations",
     "rules",

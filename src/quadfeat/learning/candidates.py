@@ -52,7 +52,7 @@ class KernelCandidate(NamedTuple):
     n_rows : int
         Number of rows that were left out in turn.
     n_columns : int
-        Number of columns of the map.
+        Number of columns of the map; the number of neighbors for models without a map.
     seconds : float
         Time to learn and validate the kernel, in seconds.
     """

@@ -4,9 +4,11 @@ from quadfeat.models.buffers import transform_into
 from quadfeat.models.classification import QuadratureRidgeClassifier
 from quadfeat.models.features import QuadratureFeatures
 from quadfeat.models.growth import grow
+from quadfeat.models.local import LocalGaussianProcess
 from quadfeat.models.regression import QuadratureRidge
 
 __all__ = [
+    "LocalGaussianProcess",
     "QuadratureFeatures",
     "QuadratureRidge",
     "QuadratureRidgeClassifier",

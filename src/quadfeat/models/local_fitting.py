@@ -1,0 +1,184 @@
+"""Fit a Gaussian process on nearest rows: gather the rows, and find the settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.validation import Float64Array
+from quadfeat.data.blocks import Block
+from quadfeat.data.rows import Rows
+from quadfeat.engine.threads import n_threads
+from quadfeat.kernels import SeparationKernel
+from quadfeat.learning.candidates import FAMILIES, Choice, KernelCandidate
+from quadfeat.learning.clock import Clock
+from quadfeat.learning.columns import with_factors
+from quadfeat.models.given_kernel import finds_kernel, given_kernel
+from quadfeat.neighbors.fit import LocalFit
+from quadfeat.neighbors.learning import LocalSearch, Tried, Wanted
+from quadfeat.neighbors.rows import DistinctRows
+
+LENGTHSCALES = ("isotropic", "ard")
+
+# Gathered rows may have this many entries: 4 GiB.
+MOST_ENTRIES = 2**29
+
+
+class Table(NamedTuple):
+    """Dense rows with targets and positive weights.
+
+    Attributes
+    ----------
+    X : array of shape (n_rows, n_features)
+    Y : array of shape (n_rows, n_outputs)
+    weights : array of shape (n_rows,)
+    """
+
+    X: Float64Array
+    Y: Float64Array
+    weights: Float64Array
+
+    @classmethod
+    def of(cls, name: str, block: Block) -> Table:
+        """Return the rows of a block; ``name`` is that of the estimator."""
+        check_size(block.n_rows, block.X.shape[1])
+        assert_all_finite(block.X, estimator_name=name, input_name="X")
+        X = check.to_dense_float64(block.X)
+        Y = np.asarray(block.y, dtype=np.float64).reshape(len(X), -1)
+        if block.weights is None:
+            return cls(X, Y, np.ones(len(X)))
+        present = block.weights > 0
+        return cls(X[present], Y[present], block.weights[present])
+
+    def merged(self, other: Table) -> Table:
+        """Return the rows of both."""
+        check_size(len(self.X) + len(other.X), self.X.shape[1])
+        return Table(*(np.concatenate(parts) for parts in zip(self, other, strict=True)))
+
+
+def check_size(n_rows: int, n_columns: int) -> None:
+    """Raise an error if rows do not fit into memory."""
+    if n_rows * n_columns > MOST_ENTRIES:
+        raise ValueError(
+            f"X has at least {n_rows} rows with {n_columns} columns, but a model on nearest rows "
+            f"holds all rows in memory, at most {MOST_ENTRIES} entries. Pass a sample of the rows, "
+            "or use QuadratureRidge."
+        )
+
+
+def gathered(model: Any, rows: Rows) -> Table:
+    """Return rows from any source in one table."""
+    table: Table = rows.each(partial(Table.of, type(model).__name__), Table.merged)
+    if len(table.X) == 0:
+        check.check_any_weight(0.0)
+    return table
+
+
+def check_parameters(model: Any) -> None:
+    """Raise an error if a parameter is not valid, before any computation."""
+    if not is_auto(model.n_neighbors):
+        check.check_count(model.n_neighbors, "n_neighbors")
+    if not is_auto(model.alpha):
+        check.check_positive(model.alpha, "alpha")
+    if model.lengthscales is not None:
+        check.check_choice(model.lengthscales, "lengthscales", LENGTHSCALES)
+    if model.time_limit is not None:
+        check.check_positive(model.time_limit, "time_limit")
+    check.check_flag(model.verbose, "verbose")
+    check.check_n_jobs(model.n_jobs)
+    if not finds_kernel(model):
+        checked_kernel(model)
+
+
+def is_auto(value: Any) -> bool:
+    """Return whether a parameter is ``"auto"``."""
+    return isinstance(value, str) and value == "auto"
+
+
+def checked_kernel(model: Any) -> SeparationKernel:
+    """Return the given kernel if it depends on Euclidean distances; otherwise raise an error."""
+    kernel: Any = given_kernel(model)
+    message = (
+        f"kernel={check.one_line(kernel)} does not depend on Euclidean distances, which find the "
+        "nearest rows. Use 'auto', or a Gaussian, Matern or RationalQuadratic kernel."
+    )
+    if getattr(kernel, "separation_degree", 2) != 2:
+        raise ValueError(message)
+    return check.check_kind(kernel, SeparationKernel, message, ValueError)  # type: ignore[type-abstract]
+
+
+def wanted_of(model: Any, table: Table) -> Wanted:
+    """Return what a model has to learn from its rows."""
+    alpha = None if is_auto(model.alpha) else float(model.alpha)
+    number = None if is_auto(model.n_neighbors) else int(model.n_neighbors)
+    if finds_kernel(model):
+        return Wanted(dict(FAMILIES), model.lengthscales or "ard", alpha, number)
+    kernel = checked_kernel(model)
+    if model.lengthscales is None:
+        kernel = kernel.resolve(table.X, table.weights)
+    return Wanted({type(kernel).__name__: kernel}, model.lengthscales, alpha, number)
+
+
+def fit_local(model: Any, table: Table) -> tuple[LocalFit, Choice]:
+    """Return the fit of a model to its rows, and the reason for its kernel."""
+    clock = Clock(model.time_limit, verbose=bool(model.verbose))
+    wanted = wanted_of(model, table)
+    rows = DistinctRows.of(*table)
+    search = LocalSearch(rows, wanted, clock, n_threads(model.n_jobs))
+    best = search.run()
+    candidates = tuple(candidate_of(one, wanted) for one in search.tried)
+    kernel = kernel_of(best, wanted)
+    settings = best.settings
+    found = LocalFit(*table, kernel, settings.alpha, settings.n_neighbors)
+    return found, Choice(reason(best, search.tried, wanted), candidates)
+
+
+def kernel_of(tried: Tried, wanted: Wanted) -> SeparationKernel:
+    """Return a kernel with its learned scale."""
+    family, factors = tried.settings.kernel, tried.settings.factors
+    if wanted.lengthscales is None:
+        return family
+    kernel: SeparationKernel = with_factors(family, factors)
+    return kernel
+
+
+def candidate_of(tried: Tried, wanted: Wanted) -> KernelCandidate:
+    """Return the record of settings that were tried."""
+    settings = tried.settings
+    return KernelCandidate(
+        f"{tried.name}, {settings.n_neighbors} neighbors",
+        kernel_of(tried, wanted),
+        settings.alpha,
+        tried.loss,
+        tried.standard_error,
+        tried.n_rows,
+        settings.n_neighbors,
+        tried.seconds,
+    )
+
+
+def reason(best: Tried, tried: list[Tried], wanted: Wanted) -> str:
+    """Return the reason for the best settings, which are the first that were tried."""
+    if not tried:
+        return "There was nothing to learn: too few different rows, or equal targets."
+    found = f"leave-one-out R2 {1.0 - best.loss:.4f} on {best.n_rows:,} rows"
+    number = f"{best.settings.n_neighbors} neighbors"
+    if len(wanted.families) == 1:
+        return f"The kernel was given. With {number}, it has {found}."
+    least = min(tried, key=lambda one: one.loss)
+    text = f"{best.name} with {number} has {found}."
+    if least is not tried[0]:
+        many = least.settings.n_neighbors
+        text += f" {many} neighbors are hardly better ({1.0 - least.loss:.4f})."
+    return text
+
+
+def extended(before: LocalFit, table: Table) -> LocalFit:
+    """Return a fit with more rows and the same settings."""
+    both = Table(before.X, before.Y, before.weights).merged(table)
+    return replace(before, X=both.X, Y=both.Y, weights=both.weights)

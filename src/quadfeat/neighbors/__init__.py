@@ -1,0 +1,1 @@
+"""Gaussian processes on the nearest rows: neighbors, likelihoods, and learned kernels."""

@@ -1,0 +1,164 @@
+"""The result of a fit: rows, settings, and what leaving rows out says about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadfeat._utils import validation as check
+from quadfeat._utils.lazy import cached_property
+from quadfeat._utils.validation import Float64Array
+from quadfeat.io import checks, register
+from quadfeat.kernels import SeparationKernel
+from quadfeat.neighbors.conditional import Conditional
+from quadfeat.neighbors.process import LocalProcess, Settings
+from quadfeat.neighbors.rows import DistinctRows
+
+# Number of distinct rows to leave out in turn, to calibrate variances.
+CALIBRATION_ROWS = 4096
+
+
+class LeftOutRows(NamedTuple):
+    """Predictions for rows without their copies.
+
+    Attributes
+    ----------
+    rows : int array of shape (n_rows,)
+        Indices of the rows of the table.
+    mean : array of shape (n_rows, n_outputs)
+    variance : array of shape (n_rows,)
+        Variances of the latent function, relative to the signal variance.
+    """
+
+    rows: NDArray[np.intp]
+    mean: Float64Array
+    variance: Float64Array
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class LocalFit:
+    """Rows with the settings of a Gaussian process on nearest rows.
+
+    Attributes
+    ----------
+    X : array of shape (n_rows, n_features)
+    Y : array of shape (n_rows, n_outputs)
+    weights : array of shape (n_rows,)
+        All positive.
+    kernel : SeparationKernel
+        The kernel, with a numeric scale.
+    alpha : float
+        The ratio of the noise variance of a row of weight 1 to the signal variance.
+    n_neighbors : int
+    """
+
+    X: Float64Array
+    Y: Float64Array
+    weights: Float64Array
+    kernel: SeparationKernel
+    alpha: float
+    n_neighbors: int
+
+    def check_consistency(self) -> None:
+        """Raise an error if the parts do not fit together; see ``quadfeat.io.register``."""
+        checks.check_kind(self.X, np.ndarray, "X of _solution")
+        checks.check_kind(self.kernel, SeparationKernel, "kernel of _solution")
+        n_rows, d = (*np.shape(self.X), 0, 0)[:2]
+        checks.expect(n_rows >= 1 and d >= 1, "X of _solution has no entries")
+        n_outputs = (*np.shape(self.Y), 0, 0)[1]
+        checks.expect(n_outputs >= 1, "Y of _solution has no columns")
+        checks.check_array(self.X, (n_rows, d), np.float64, "X of _solution")
+        checks.check_array(self.Y, (n_rows, n_outputs), np.float64, "Y of _solution")
+        checks.check_array(self.weights, (n_rows,), np.float64, "weights of _solution")
+        checks.expect(bool((self.weights > 0).all()), "weights of _solution are not positive")
+        check.check_count(self.n_neighbors, "n_neighbors of _solution")
+        check.check_positive(self.alpha, "alpha of _solution")
+        factors = np.asarray(self.kernel.input_factor(d))
+        fits = factors.shape in ((), (1,), (d,)) and np.isfinite(factors).all()
+        checks.expect(bool(fits), f"the kernel is not for {d} columns")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields without what was computed from them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def predicting(self, _: Any) -> LocalFit:
+        """Return what predictions need, which is all of it."""
+        return self
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return self.Y.shape[1]
+
+    @cached_property
+    def center(self) -> Float64Array:
+        """The mean of each output."""
+        return np.asarray(self.Y[0] + np.mean(self.Y - self.Y[0], axis=0))
+
+    @cached_property
+    def unit(self) -> Float64Array:
+        """The unit of each output, a power of two near its spread."""
+        spread = np.abs(self.Y - self.center).max(axis=0)
+        return np.asarray(np.where(spread > 0, np.ldexp(1.0, np.frexp(spread)[1]), 1.0))
+
+    @cached_property
+    def rows(self) -> DistinctRows:
+        """The distinct rows, with centered outputs in their units."""
+        return DistinctRows.of(self.X, (self.Y - self.center) / self.unit, self.weights)
+
+    @cached_property
+    def process(self) -> LocalProcess:
+        """The process on the distinct rows."""
+        d = self.X.shape[1]
+        factors = np.broadcast_to(self.kernel.input_factor(d), d).astype(np.float64)
+        settings = Settings(self.kernel, factors, self.alpha, self.n_neighbors)
+        return LocalProcess(self.rows, settings)
+
+    def predict(self, X: Float64Array, n_threads: int) -> tuple[Float64Array, Float64Array]:
+        """Return the means, shape (n_queries, n_outputs), and the relative variances."""
+        found = self.process.with_threads(n_threads).predict(X)
+        return self.center + self.unit * found.mean, found.variance
+
+    @cached_property
+    def calibration(self) -> Conditional:
+        """The distributions at some distinct rows, given all other rows."""
+        return self.process.left_out(np.arange(min(CALIBRATION_ROWS, self.rows.size)))
+
+    def left_out(self, *, every: bool = False) -> LeftOutRows:
+        """Predict rows of the table without them and their copies: some, or ``every`` row."""
+        rows = self.rows
+        found = self.process.left_out(np.arange(rows.size)) if every else self.calibration
+        given = np.flatnonzero(rows.of_given < len(found.mean))
+        which = rows.of_given[given]
+        mean = self.center + self.unit * found.mean[which]
+        return LeftOutRows(given, mean, found.variance[which])
+
+    @cached_property
+    def signal_variance(self) -> Float64Array:
+        """The signal variance of each output, which calibrates leave-one-out errors.
+
+        It is NaN if there is only one distinct row.
+        """
+        rows = self.rows
+        if rows.size < 2:
+            return np.full(self.n_outputs, np.nan)
+        found = self.calibration
+        size = len(found.mean)
+        variances = found.variance + self.alpha / rows.weights[:size]
+        squares = (rows.Y[:size] - found.mean) ** 2 / variances[:, None]
+        return np.asarray(squares.mean(axis=0) * self.unit**2)
+
+    def log_likelihood(self) -> float:
+        """Return the leave-one-out log likelihood of all distinct rows."""
+        rows = self.rows
+        found = self.process.left_out(np.arange(rows.size))
+        signal = self.signal_variance / self.unit**2
+        varying = signal > 0
+        variances = np.multiply.outer(found.variance + self.alpha / rows.weights, signal[varying])
+        squares = (rows.Y - found.mean)[:, varying] ** 2 / variances
+        logarithms = np.log(2.0 * np.pi * variances) + 2.0 * np.log(self.unit[varying])
+        return float(-0.5 * np.sum(squares + logarithms))

@@ -1,0 +1,137 @@
+"""A Gaussian process on nearest rows, with all its parameters."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.kernels import SeparationKernel
+from quadfeat.neighbors.conditional import (
+    Conditional,
+    LogLikelihood,
+    Neighborhoods,
+    condition,
+    log_likelihood,
+)
+from quadfeat.neighbors.rows import DistinctRows
+from quadfeat.neighbors.search import NearestRows, batches
+
+# Neighborhoods of at most this many coordinates are in memory at once.
+ENTRIES_AT_ONCE = 2**23
+
+# The largest scaled coordinate of a query.
+FARTHEST = 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The parameters of a process.
+
+    Attributes
+    ----------
+    kernel : SeparationKernel
+        The family. Its scale is ignored.
+    factors : array of shape (d,)
+        What columns are multiplied by.
+    alpha : float
+        The ratio of the noise variance of a row of weight 1 to the signal variance.
+    n_neighbors : int
+    """
+
+    kernel: SeparationKernel
+    factors: Float64Array
+    alpha: float
+    n_neighbors: int
+
+    def changed(self, steps: Float64Array) -> Settings:
+        """Return settings with steps added to the logarithms of the factors and of alpha."""
+        factors = self.factors * np.exp(steps[:-1])
+        return replace(self, factors=factors, alpha=float(self.alpha * np.exp(steps[-1])))
+
+
+class LocalProcess:
+    """A Gaussian process that predicts each row from the rows nearest to it.
+
+    Parameters
+    ----------
+    rows : DistinctRows
+    settings : Settings
+    n_threads : int, default=1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quadfeat.kernels import Gaussian
+    >>> X = np.linspace(0.0, 6.0, 40)[:, None]
+    >>> rows = DistinctRows.of(X, np.sin(X), np.ones(40))
+    >>> process = LocalProcess(rows, Settings(Gaussian(), np.ones(1), 1e-6, n_neighbors=8))
+    >>> process.predict(np.array([[1.0]])).mean.round(3)
+    array([[0.841]])
+    """
+
+    def __init__(self, rows: DistinctRows, settings: Settings, n_threads: int = 1) -> None:
+        self.rows = rows
+        self.settings = settings
+        self._nearest = NearestRows(rows.X * settings.factors, n_threads)
+        # Beyond these limits, kernels are zero, and squares of distances could overflow.
+        limits = FARTHEST / settings.factors
+        self._limits = -limits, limits
+
+    def with_threads(self, n_threads: int) -> LocalProcess:
+        """Return the same process with another number of threads."""
+        other = copy.copy(self)
+        other._nearest = self._nearest.with_threads(n_threads)
+        return other
+
+    def predict(self, X: Float64Array) -> Conditional:
+        """Return the distribution of the latent function at some rows."""
+        settings, nearest = self.settings, self._nearest
+        parts = []
+        for part in batches(len(X), self._rows_at_once):
+            queries = np.clip(X[part], *self._limits) * settings.factors
+            found = nearest.to(queries, settings.n_neighbors)
+            parts.append(condition(settings.kernel, self._hoods(queries, found), settings.alpha))
+        return _joined(parts)
+
+    def left_out(self, which: Array) -> Conditional:
+        """Return the distribution at some of the own rows, given all other rows."""
+        parts = []
+        for part in batches(len(which), self._rows_at_once):
+            hoods = self.without_own(which[part])
+            parts.append(condition(self.settings.kernel, hoods, self.settings.alpha))
+        return _joined(parts)
+
+    def likelihood_of(
+        self, hoods: Neighborhoods, which: Array, settings: Settings | None = None
+    ) -> LogLikelihood:
+        """Return the log likelihood of own rows given neighborhoods, with other settings if given.
+
+        The neighborhoods are scaled by the factors of the process.
+        """
+        rows, settings = self.rows, self.settings if settings is None else settings
+        if settings is not self.settings:
+            hoods = hoods.scaled(settings.factors / self.settings.factors)
+        noise = 1.0 / rows.weights[which]
+        return log_likelihood(settings.kernel, hoods, rows.Y[which], noise, settings.alpha)
+
+    def without_own(self, which: Array) -> Neighborhoods:
+        """Return the neighborhoods of some of the own rows, which do not contain these rows."""
+        nearest = self._nearest
+        found = nearest.to_own(which, self.settings.n_neighbors)
+        return self._hoods(nearest.points[which], found)
+
+    def _hoods(self, queries: Float64Array, neighbors: Array) -> Neighborhoods:
+        rows = self.rows
+        return Neighborhoods.of(queries, self._nearest.points, rows.Y, rows.weights, neighbors)
+
+    @property
+    def _rows_at_once(self) -> int:
+        width = self.rows.X.shape[1] + self.rows.Y.shape[1] + 1
+        return max(1, ENTRIES_AT_ONCE // (width * self.settings.n_neighbors))
+
+
+def _joined(parts: list[Conditional]) -> Conditional:
+    return Conditional(*(np.concatenate(values) for values in zip(*parts, strict=True)))
