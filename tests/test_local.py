@@ -226,6 +226,18 @@ class TestRows:
         copied = clone(model).fit(X[copies], Y[copies])
         assert_allclose(weighted.predict(QUERIES), copied.predict(QUERIES), rtol=1e-10)
 
+    def test_the_scatter_of_copies_gives_the_noise(self):
+        """Nothing else does: the function is so rough that its rows say nothing of each other."""
+        random = np.random.default_rng(3)
+        which = np.repeat(np.arange(150), 3)
+        rows = random.standard_normal((150, 8))[which]
+        values = random.standard_normal(150)[which] + 0.1 * random.standard_normal(450)
+        model = LocalGaussianProcess("matern12", lengthscales="isotropic").fit(rows, values)
+        assert 0.007 < model.noise_variance_ < 0.014
+        mean, deviation = model.predict(rows[::3], return_std=True)
+        assert_allclose(mean, values.reshape(150, 3).mean(axis=1), atol=0.1)
+        assert 0.04 < deviation.mean() < 0.08  # 0.1 / sqrt(3) is 0.058
+
     def test_scaled_weights_scale_alpha(self):
         weights = rng.uniform(0.5, 2.0, len(X))
         model = LocalGaussianProcess("matern32", n_neighbors=12)

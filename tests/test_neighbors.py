@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
+from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as gp
 
@@ -143,7 +144,14 @@ def test_gradients_equal_finite_differences(name, earlier):
     def at(parameters):
         factors, alpha, signal = np.split(np.exp(parameters), [3, 4])
         return log_likelihood(
-            kernel, hoods.scaled(factors), Y[which], 1 / WEIGHTS[which], alpha[0], signal
+            kernel,
+            hoods.scaled(factors),
+            Y[which],
+            1 / WEIGHTS[which],
+            alpha[0],
+            signal,
+            scatter=np.array([0.7, 0.2]),
+            n_spare=8.0,
         )
 
     middle, step = np.log([0.7, 1.1, 1.6, 0.05, 1.5, 0.8]), 1e-5
@@ -166,6 +174,30 @@ def test_the_default_signal_is_the_most_likely_one():
             Gaussian(), hoods, Y[which], 1 / WEIGHTS[which], ALPHA, best.signal * factor
         )
         assert other.value < best.value
+
+
+def test_the_likelihood_of_copies_is_that_of_all_their_targets():
+    """The mean of three targets and their scatter are as likely as the three targets."""
+    targets = np.array([0.3, -0.4, 1.1])
+    seen = np.delete(np.arange(30), 7)
+    hoods = Neighborhoods.of(X[[7]], X, Y[:, :1], WEIGHTS, seen[None])
+    signal = 0.8
+    scatter = np.array([np.sum((targets - targets.mean()) ** 2)])
+
+    def by_mean(alpha):
+        return log_likelihood(
+            Gaussian(), hoods, np.array([[targets.mean()]]), np.array([1 / 3]), alpha,
+            np.array([signal]), scatter=scatter, n_spare=2.0,
+        ).value  # fmt: skip
+
+    def by_targets(alpha):
+        latent = condition(Gaussian(), hoods, alpha)
+        covariance = signal * (latent.variance[0] + alpha * np.eye(3))
+        return multivariate_normal(np.full(3, latent.mean[0, 0]), covariance).logpdf(targets)
+
+    # They differ by the density of the mean relative to that of the sum, a constant.
+    assert_allclose(by_mean(0.2) - by_mean(0.01), by_targets(0.2) - by_targets(0.01), rtol=1e-9)
+    assert_allclose(by_targets(0.2) - by_mean(0.2), -0.5 * np.log(3), rtol=1e-9)
 
 
 def test_predictions_do_not_depend_on_batches():
@@ -239,6 +271,14 @@ class TestDistinctRows:
         )
         assert_allclose(found.Y, [[3.75]])
         assert_array_equal(found.weights, [4.0])
+        assert_allclose(found.scatter, [[2.75**2 + 1.75**2 + 2 * 2.25**2]])
+        assert_array_equal(found.n_spare, [2.0])
+
+    def test_equal_cases_have_no_scatter(self):
+        copies = np.repeat([0, 1, 2], [3, 1, 2])
+        found = DistinctRows.of(X[copies], Y[copies] / 3, np.ones(6))
+        assert_array_equal(found.scatter, 0.0)
+        assert_array_equal(found.n_spare, 0.0)
 
     def test_an_outlier_does_not_merge_other_rows(self):
         column = np.append(np.linspace(0.0, 1.0, 20_000), 1e12)[:, None]

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from contest.data import Task
-from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat import LocalGaussianProcess, QuadratureRidge, QuadratureRidgeClassifier
 from quadfeat._utils.validation import Array
 
 COLUMNS = 1024  # of the maps of scikit-learn
@@ -118,8 +118,13 @@ def _ours(n_components: int, task: Task, seed: int) -> Any:
     return kind(n_components=n_components, random_state=seed)
 
 
+def _local(task: Task, seed: int) -> Any:
+    """Return the Gaussian process on neighbors with no settings. It has no seed."""
+    return LocalGaussianProcess()
+
+
 def _ridge_predictive(model: Any, X: Array) -> tuple[Array, Array]:
-    """Return the distribution of targets of a ``QuadratureRidge``, alone or in a pipeline."""
+    """Return the distribution of targets of a model of ours, alone or in a pipeline."""
     mean, deviation = model.predict(X, return_std=True)
     last = model[-1] if hasattr(model, "steps") else model
     return mean, np.sqrt(deviation**2 + last.noise_variance_)
@@ -158,6 +163,13 @@ CONTESTANTS: dict[str, Contestant] = {
         )
         for n in (1024, 4096)
     },
+    "local": Contestant(
+        "quadfeat, neighbors",
+        _local,
+        ours=True,
+        tasks=("regression",),
+        predictive=_ridge_predictive,
+    ),
 }
 
 GROUPS: dict[str, list[str]] = {

@@ -24,6 +24,15 @@ TARGETS: dict[tuple[str, str, str], tuple[str, float]] = {
     ("quadfeat-4096", "adult", "accuracy"): ("at least", 0.853),
     ("quadfeat-4096", "adult", "log_loss"): ("at most", 0.33),
     ("quadfeat-1024", "covtype", "fit_wall_seconds"): ("at most", 180.0),
+    ("local", "kin40k", "r2"): ("at least", 0.99),
+    ("local", "protein", "r2"): ("at least", 0.71),
+    ("local", "california", "r2"): ("at least", 0.855),
+    ("local", "bike", "r2"): ("at least", 0.95),
+    ("local", "pumadyn32nm", "r2"): ("at least", 0.95),
+    **{
+        ("local", table, "fit_seconds"): ("at most", 120.0)
+        for table in ("kin40k", "protein", "california", "bike", "pumadyn32nm")
+    },
 }
 NOT_BELOW_BOOSTING = {"quadfeat-4096": ("kin40k", "pumadyn32nm", "protein")}
 DEFAULTS = {"quadfeat-1024": "default-1024", "quadfeat-4096": "default-4096"}

@@ -198,8 +198,13 @@ def log_likelihood(
     noise: Float64Array,
     alpha: float,
     signal: Float64Array | None = None,
+    *,
+    scatter: Float64Array | None = None,
+    n_spare: float = 0.0,
 ) -> LogLikelihood:
     """Return the log density of the targets of the queries given those of their neighbors.
+
+    If the queries stand for several copies, pass their mean targets, and the scatter of the copies.
 
     Parameters
     ----------
@@ -214,25 +219,35 @@ def log_likelihood(
         The ratio of noise variance to signal variance.
     signal : array of shape (n_outputs,), default=None
         The signal variance of each output; None means the most likely one.
+    scatter : array of shape (n_outputs,), default=None
+        The sum of the weighted squared differences between targets of copies and their means.
+    n_spare : float, default=0.0
+        The number of targets of copies minus the number of means.
     """
     pieces = [
         _Piece(kernel, hoods.part(rows), targets[rows], noise[rows], alpha)
         for rows in hoods.slices()
     ]
+    n_outputs = targets.shape[1]
     squares = sum(np.sum(one.errors**2 / one.variances[:, None], axis=0) for one in pieces)
+    of_noise = np.zeros(n_outputs) if scatter is None or not n_spare else scatter / alpha
+    squares = squares + of_noise
+    size = hoods.size + n_spare
     if signal is None:
         # Equal targets have no variance. Their density would be infinite.
-        signal = np.maximum(squares / hoods.size, np.finfo(float).tiny)
+        signal = np.maximum(squares / size, np.finfo(float).tiny)
     logarithms = sum(float(np.log(one.variances).sum()) for one in pieces)
-    n_outputs = targets.shape[1]
+    if n_spare:
+        logarithms += n_spare * float(np.log(alpha))
     value = -0.5 * (
         float(np.sum(squares / signal))
         + n_outputs * logarithms
-        + hoods.size * float(np.sum(np.log(2.0 * np.pi * signal)))
+        + size * float(np.sum(np.log(2.0 * np.pi * signal)))
     )
     gradients = [one.gradient(signal) for one in pieces]
     by_factors, by_alpha = (np.sum(terms, axis=0) for terms in zip(*gradients, strict=True))
-    by_signal = 0.5 * (squares / signal - hoods.size)
+    by_alpha += 0.5 * (float(np.sum(of_noise / signal)) - n_outputs * n_spare)
+    by_signal = 0.5 * (squares / signal - size)
     return LogLikelihood(value, by_factors, float(by_alpha), by_signal, signal)
 
 

@@ -120,14 +120,16 @@ class LocalSearch:
     """
 
     def __init__(self, rows: DistinctRows, wanted: Wanted, clock: Clock, n_threads: int) -> None:
-        units = np.ones(rows.size)
+        equal = np.ones(rows.size)
         # The likelihood is that of normal noise, so clip outliers of the targets.
-        clipped, spreads = standardized(rows.Y, units, np.zeros(rows.Y.shape[1]))
+        clipped, spreads = standardized(rows.Y, equal, np.zeros(rows.Y.shape[1]))
         self.varying = spreads > 0
         self.weight = float(rows.weights.mean())
         weights = rows.weights / self.weight
-        self.rows = replace(rows, Y=clipped[:, self.varying], weights=weights)
-        self.raw = rows.Y[:, self.varying] / spreads[self.varying]
+        units = spreads[self.varying]
+        scatter = rows.scatter[:, self.varying] / units**2 / self.weight
+        self.rows = replace(rows, Y=clipped[:, self.varying], weights=weights, scatter=scatter)
+        self.raw = rows.Y[:, self.varying] / units
         self.wanted = wanted
         self.clock = clock
         self.n_threads = n_threads

@@ -115,7 +115,15 @@ class LocalProcess:
         if settings is not self.settings:
             hoods = hoods.scaled(settings.factors / self.settings.factors)
         noise = 1.0 / rows.weights[which]
-        return log_likelihood(settings.kernel, hoods, rows.Y[which], noise, settings.alpha)
+        return log_likelihood(
+            settings.kernel,
+            hoods,
+            rows.Y[which],
+            noise,
+            settings.alpha,
+            scatter=rows.scatter[which].sum(axis=0),
+            n_spare=float(rows.n_spare[which].sum()),
+        )
 
     def without_own(self, which: Array) -> Neighborhoods:
         """Return the neighborhoods of some of the own rows, which do not contain these rows."""

@@ -16,8 +16,9 @@ class DistinctRows:
     """Rows without copies.
 
     The targets of copies are averaged, which loses nothing that predictions depend on: rows that
-    are equal differ by their noise only. So a weight of 2 is equivalent to a copy. Rows are sorted
-    by a hash of their content, so any part of them is a random sample of the table.
+    are equal differ by their noise only. Their scatter tells how large the noise is. A weight of 2
+    is equivalent to a copy with the same target. Rows are sorted by a hash of their content, so any
+    part of them is a random sample of the table.
 
     Attributes
     ----------
@@ -28,6 +29,10 @@ class DistinctRows:
         The total weights, all positive.
     of_given : int array
         For each row of positive weight in the table, the index of the distinct row.
+    scatter : array of shape (n_rows, n_outputs)
+        The weighted sum of squared differences between the targets of copies and their mean.
+    n_spare : array of shape (n_rows,)
+        The number of different targets of copies, minus one.
 
     Examples
     --------
@@ -42,6 +47,8 @@ class DistinctRows:
     Y: Float64Array
     weights: Float64Array
     of_given: NDArray[np.intp]
+    scatter: Float64Array
+    n_spare: Float64Array
 
     @classmethod
     def of(cls, X: Float64Array, Y: Float64Array, weights: Float64Array) -> DistinctRows:
@@ -55,15 +62,26 @@ class DistinctRows:
         of_given = np.empty(len(X), dtype=np.intp)
         of_given[order] = np.cumsum(is_first) - 1
         if len(first) == len(X):
-            return cls(X[first], Y[first], weights[first], of_given)
+            scatter, n_spare = np.zeros_like(Y), np.zeros(len(X))
+            return cls(X[first], Y[first], weights[first], of_given, scatter, n_spare)
         totals = np.asarray(np.bincount(of_given, weights), dtype=np.float64)
         # Sum deviations from one of the targets, so that equal targets keep their exact mean.
         origin = Y[first]
         deviations = (Y - origin[of_given]) * weights[:, None]
-        sums = np.stack([np.bincount(of_given, column) for column in deviations.T], axis=1)
-        return cls(X[first], origin + sums / totals[:, None], totals, of_given)
+        mean = origin + _summed(deviations, of_given) / totals[:, None]
+        scatter = _summed(weights[:, None] * (Y - mean[of_given]) ** 2, of_given)
+        # Equal copies are one case with a larger weight.
+        cases = np.unique(np.column_stack([of_given, Y]), axis=0)[:, 0].astype(np.intp)
+        n_spare = np.asarray(np.bincount(cases), dtype=np.float64) - 1.0
+        scatter[n_spare == 0] = 0.0  # rounding errors
+        return cls(X[first], mean, totals, of_given, scatter, n_spare)
 
     @property
     def size(self) -> int:
         """Number of rows."""
         return len(self.weights)
+
+
+def _summed(values: Float64Array, groups: NDArray[np.intp]) -> Float64Array:
+    """Return the sums of values of shape (n_rows, n_outputs) over groups of rows."""
+    return np.stack([np.bincount(groups, column) for column in values.T], axis=1)
