@@ -1,11 +1,12 @@
 """Measure solvers in CPU seconds on one thread, to compare two versions of quadfeat.
 
-    QUADFEAT_DATA=folder OPENBLAS_NUM_THREADS=1 python benchmarks/solvers.py [paths fits syrk cg]
+    QUADFEAT_DATA=folder OPENBLAS_NUM_THREADS=1 python benchmarks/solvers.py [decompositions paths fits syrk cg]
         [--columns 4096] [--rows 20000] [--repeats 2]
 
-``paths`` chooses alpha by each criterion with a given kernel, and compares this with ``alpha=1``.
-``fits`` fits the default model, which searches for a kernel. ``syrk`` compares a fit with the
-product of the features alone. ``cg`` times conjugate gradients.
+``decompositions`` compares a banded matrix with eigenvectors. ``paths`` chooses alpha by each
+criterion with a given kernel, and compares this with ``alpha=1``. ``fits`` fits the default model,
+which searches for a kernel. ``syrk`` compares a fit with the product of the features alone. ``cg``
+times conjugate gradients.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from sklearn.preprocessing import StandardScaler
 
 import quadfeat
 from quadfeat import QuadratureRidge
+from quadfeat.solvers.banded import Banded
+from quadfeat.solvers.moments import NormalEquations
+from quadfeat.solvers.spectral import Spectral
 
-PARTS = ("paths", "fits", "syrk", "cg")
+PARTS = ("decompositions", "paths", "fits", "syrk", "cg")
 TABLES = ("california", "kin40k")
 OPTIONS: dict[str, Any] = {"random_state": 0, "n_jobs": 1}
 
@@ -51,6 +55,30 @@ def rows_of(name: str, n_rows: int) -> Any:
 def show(what: str, seconds: float, more: str = "") -> None:
     """Print a measurement."""
     print(f"{what:32s} {seconds:8.2f}  {more}", flush=True)
+
+
+def time_decompositions(n_rows: int, n_columns: int, repeats: int) -> None:
+    """Time both ways to transform normal equations with one output."""
+    Z = np.random.default_rng(0).standard_normal((2 * n_columns, n_columns))
+    gram = Z.T @ Z
+
+    def work(kind: type[Banded] | type[Spectral]) -> None:
+        system = NormalEquations(
+            right=np.ones((n_columns, 1)),
+            squares=np.ones(1),
+            weight=1.0,
+            feature_means=np.zeros(n_columns),
+            target_means=np.zeros(1),
+            intercept=True,
+            matrix=np.array(gram, order="F"),
+            gram_error=0.0,
+        )
+        kind.of(system)
+
+    banded = seconds_of(lambda: work(Banded), repeats)
+    spectral = seconds_of(lambda: work(Spectral), repeats)
+    show("eigenvectors", spectral)
+    show("banded matrix", banded, f"{banded / spectral:.2f} times eigenvectors")
 
 
 def time_paths(n_rows: int, n_columns: int, repeats: int) -> None:
@@ -106,7 +134,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
     print(f"{quadfeat.__file__}, {options.rows} rows, {options.columns} features: CPU seconds")
-    work = {"paths": time_paths, "fits": time_fits, "syrk": time_syrk, "cg": time_cg}
+    work = {
+        "decompositions": time_decompositions,
+        "paths": time_paths,
+        "fits": time_fits,
+        "syrk": time_syrk,
+        "cg": time_cg,
+    }
     for part in options.parts:
         work[part](options.rows, options.columns, options.repeats)
 

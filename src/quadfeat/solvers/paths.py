@@ -38,7 +38,7 @@ MISLED_STANDARD_ERRORS = 4.0
 MANY_COPIES = 0.2
 
 # From this number of features on, use a banded matrix instead of eigenvectors. It takes about a
-# quarter of the time, but each alpha then takes longer. So it does not pay for fewer features, or
+# third of the time, but each alpha then takes longer. So it does not pay for fewer features, or
 # if more than this many rows per feature are left out. ``benchmarks/solvers.py paths`` times fits.
 BANDED_FROM = 3072
 BANDED_ROWS = 4
