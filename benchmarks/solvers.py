@@ -1,7 +1,7 @@
 """Measure solvers in CPU seconds on one thread, to compare two versions of quadfeat.
 
-    QUADFEAT_DATA=folder OPENBLAS_NUM_THREADS=1 python benchmarks/solvers.py [decompositions paths fits syrk cg]
-        [--columns 4096] [--rows 20000] [--repeats 2]
+    QUADFEAT_DATA=folder OPENBLAS_NUM_THREADS=1 python benchmarks/solvers.py
+        [decompositions paths fits syrk cg] [--columns 4096] [--rows 20000] [--repeats 2]
 
 ``decompositions`` compares a banded matrix with eigenvectors. ``paths`` chooses alpha by each
 criterion with a given kernel, and compares this with ``alpha=1``. ``fits`` fits the default model,
