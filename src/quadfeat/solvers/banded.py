@@ -3,8 +3,8 @@ r"""The normal equations in a basis in which their matrix is banded.
 Orthogonal transformations by blocks of Householder reflections turn the Gram matrix into
 :math:`A = Q B Q^\top` with a banded matrix :math:`B`, which consists of diagonal blocks and blocks
 beside them. Almost all of this work is products of large matrices, so it takes about a third of the
-time of an eigendecomposition (``benchmarks/solvers.py decompositions``). A Cholesky factor of :math:`B + \alpha I` then takes almost no
-time, so each alpha is cheap.
+time of an eigendecomposition (``benchmarks/solvers.py decompositions``). A Cholesky factor of
+:math:`B + \alpha I` then takes almost no time, so each alpha is cheap.
 """
 
 from __future__ import annotations
