@@ -3,6 +3,7 @@
 =============================  ==================================================================
 ``QuadratureRidge``            Kernel ridge regression and Gaussian processes
 ``QuadratureRidgeClassifier``  Kernel ridge classification with probabilities
+``LocalGaussianProcess``       Gaussian processes on nearest rows, for narrow kernels
 ``QuadratureFeatures``         The feature map of a kernel, for pipelines
 ``ParquetBlocks``              Parquet files larger than memory, for ``fit`` and ``score``
 ``save``, ``load``             Files of maps and models, without code

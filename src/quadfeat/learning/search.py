@@ -149,7 +149,8 @@ class Search:
             for stage in self._stages():
                 if self.clock.is_over():
                     self.notes.append(
-                        f"The search stopped at time_limit={self.clock.limit:g} seconds."
+                        f"The search stopped at time_limit={self.clock.limit:g} seconds. Only "
+                        "validation and the final fit came after that."
                     )
                     break
                 stage()

@@ -229,7 +229,8 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
         The lengthscales to learn: one for all columns, or one for each column. None means
         ``"ard"`` for ``kernel="auto"``, and does not learn lengthscales for other kernels.
     time_limit : float, default=None
-        Seconds after which learning stops and uses the best kernel so far. None means no limit.
+        Seconds after which learning stops and uses the best kernel so far. None means no limit. The
+        step that is running is finished first.
     n_jobs : int, default=None
         Number of threads, as in :class:`QuadratureFeatures`. The result does not depend on it.
     verbose : bool, default=False
@@ -346,8 +347,8 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         return_std : bool, default=False
-            Whether to also return the posterior standard deviation of the latent function. Add
-            ``noise_variance_`` to its square for the variance of a new target.
+            Whether to also return the posterior standard deviation of the latent function. The
+            standard deviation of a new target is ``np.sqrt(y_std**2 + model.noise_variance_)``.
 
         Returns
         -------

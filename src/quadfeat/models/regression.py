@@ -249,10 +249,10 @@ class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         return_std : bool, default=False
-            Whether to also return the posterior standard deviation of the latent function. Add
-            ``noise_variance_`` to its square for the variance of a new target. The approximation
-            error of the features is not included: with few features, the standard deviation is too
-            small.
+            Whether to also return the posterior standard deviation of the latent function. The
+            standard deviation of a new target is ``np.sqrt(y_std**2 + model.noise_variance_)``. The
+            approximation error of the features is not included: with too few features for the
+            kernel, the standard deviation is too small.
         return_cov : bool, default=False
             Whether to also return the posterior covariance matrix of the latent function. The
             comments on ``return_std`` apply. Both options also work in ``pipe.predict(X,
