@@ -368,6 +368,26 @@ class TestErrors:
         with pytest.raises(ValueError, match="Input X contains NaN"):
             given.predict(bad)
 
+    def test_messages_name_the_columns(self, given):
+        frame = pd.DataFrame(X, columns=["size", "age"])
+        missing = frame.assign(age=np.nan)
+        model = clone(GIVEN).fit(frame, Y)
+        for call in (
+            lambda: clone(GIVEN).fit(missing, Y),
+            lambda: clone(GIVEN).fit([(missing, Y)]),
+            lambda: clone(model).fit(frame, Y).partial_fit(missing, Y),
+            lambda: model.predict(missing),
+            lambda: model.predict_interval(missing),
+            lambda: model.sample_y(missing),
+            lambda: model.score(missing, Y),
+        ):
+            with pytest.raises(ValueError, match="column 'age' holds missing .* LocalGaussianProc"):
+                call()
+        with pytest.raises(ValueError, match="column 'size' holds text, such as 'red'"):
+            model.predict(frame.astype(object).assign(size="red"))
+        with pytest.raises(ValueError, match="column 1 holds missing"):
+            given.predict(sparse.csr_matrix(missing.to_numpy()))
+
     def test_targets_of_another_shape(self, given):
         with pytest.raises(ValueError, match="unlike earlier batches"):
             pickle.loads(pickle.dumps(given)).partial_fit(X, np.stack([Y, Y], axis=1))

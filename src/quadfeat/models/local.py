@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import follows_input
+from quadfeat._utils.columns import check_finite
 from quadfeat._utils.fitted import changing, on_snapshot
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.io import checks, register
@@ -21,7 +22,7 @@ from quadfeat.models.estimator import KernelEstimator
 from quadfeat.models.keywords import explain_keywords
 from quadfeat.models.local_fitting import Table, check_parameters, extended, fit_local, gathered
 from quadfeat.models.predictions import shaped
-from quadfeat.models.reading import Reader, rows_for
+from quadfeat.models.reading import Reader, naming_columns, rows_for
 from quadfeat.models.scores import BlockScoreMixin
 from quadfeat.neighbors.fit import LocalFit
 
@@ -90,8 +91,9 @@ class LocalModel(KernelEstimator):
         check_parameters(self)
         with changing(self):
             draft = self._blank()
-            rows = rows_for(draft, X, y, sample_weight)
-            draft._solution, draft._choice = fit_local(draft, gathered(draft, rows))
+            with naming_columns(draft, X):
+                table = gathered(rows_for(draft, X, y, sample_weight))
+            draft._solution, draft._choice = fit_local(draft, table)
             self.__dict__ = draft.__dict__
         return self
 
@@ -117,8 +119,9 @@ class LocalModel(KernelEstimator):
         check_parameters(self)
         with changing(self):
             draft = copy.copy(self)
-            block = Reader(draft)(X, y, sample_weight, part=True)
-            draft._solution = extended(self._solution, Table.of(type(self).__name__, block))
+            with naming_columns(draft, X):
+                table = Table.of(Reader(draft)(X, y, sample_weight, part=True))
+            draft._solution = extended(self._solution, table)
             self.__dict__ = draft.__dict__
         return self
 
@@ -134,8 +137,8 @@ class LocalModel(KernelEstimator):
 
     def _rows(self, X: Any) -> Float64Array:
         """Validate rows for prediction."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=check.FLOAT_DTYPES)
+        X = self._validated(X)
+        check_finite(X)
         return check.to_dense_float64(X)
 
     def _solved(self) -> LocalFit:

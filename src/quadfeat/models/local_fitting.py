@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import assert_all_finite
 
 from quadfeat._utils import validation as check
+from quadfeat._utils.columns import check_finite
 from quadfeat._utils.validation import Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Rows
@@ -44,10 +43,10 @@ class Table(NamedTuple):
     weights: Float64Array
 
     @classmethod
-    def of(cls, name: str, block: Block) -> Table:
-        """Return the rows of a block; ``name`` is that of the estimator."""
+    def of(cls, block: Block) -> Table:
+        """Return the rows of a block."""
         check_size(block.n_rows, block.X.shape[1])
-        assert_all_finite(block.X, estimator_name=name, input_name="X")
+        check_finite(block.X)
         X = check.to_dense_float64(block.X)
         Y = np.asarray(block.y, dtype=np.float64).reshape(len(X), -1)
         if block.weights is None:
@@ -71,9 +70,9 @@ def check_size(n_rows: int, n_columns: int) -> None:
         )
 
 
-def gathered(model: Any, rows: Rows) -> Table:
+def gathered(rows: Rows) -> Table:
     """Return rows from any source in one table."""
-    table: Table = rows.each(partial(Table.of, type(model).__name__), Table.merged)
+    table: Table = rows.each(Table.of, Table.merged)
     if len(table.X) == 0:
         check.check_any_weight(0.0)
     return table
