@@ -324,6 +324,13 @@ class TestUnusualRows:
         shifted = clone(GIVEN).fit(X, Y + 2.0**30)
         assert_allclose(shifted.predict(QUERIES) - 2.0**30, given.predict(QUERIES), atol=1e-6)
 
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("unit", [1e-300, 1e300])
+    def test_extreme_units(self, given, unit):
+        kernel = kernels.Matern(2.5, length_scale=unit * np.array([1.5, 6.0]))
+        model = clone(GIVEN).set_params(kernel=kernel).fit(unit * X, Y)
+        assert_allclose(model.predict(unit * QUERIES), given.predict(QUERIES), rtol=1e-9)
+
     def test_rows_on_a_grid(self):
         grid = np.stack(np.meshgrid(np.arange(9.0), np.arange(9.0)), axis=-1).reshape(-1, 2)
         y = np.sin(grid[:, 0])
@@ -381,7 +388,9 @@ class TestErrors:
             lambda: model.sample_y(missing),
             lambda: model.score(missing, Y),
         ):
-            with pytest.raises(ValueError, match="column 'age' holds missing .* LocalGaussianProc"):
+            with pytest.raises(
+                ValueError, match=r"column 'age' holds missing .* LocalGaussianProc"
+            ):
                 call()
         with pytest.raises(ValueError, match="column 'size' holds text, such as 'red'"):
             model.predict(frame.astype(object).assign(size="red"))
