@@ -101,7 +101,7 @@ class LocalModel(KernelEstimator):
         """Add rows to the rows of earlier calls.
 
         The first call learns the kernel, the noise and the number of neighbors. Later calls keep
-        them.
+        them, so the first batch should be a large random sample of the rows.
 
         Parameters
         ----------
@@ -249,8 +249,8 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
     signal_variance_, noise_variance_ : float or ndarray of shape (n_outputs,)
         Variances of the Gaussian process. The noise variance is that of a row of weight 1.
     candidates_, why_ : tuple of KernelCandidate, str
-        What was tried, with leave-one-out losses, and the reason for the first one. ``n_columns``
-        of a candidate is its number of neighbors.
+        The kernels that were tried, with leave-one-out losses, and the reason for the first one.
+        ``n_columns`` of a candidate is its number of neighbors.
     loo_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Predictions for the training rows of positive weight, each without the row and its copies.
     loo_log_likelihood_ : float
@@ -272,7 +272,8 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
 
     Each neighborhood has its own constant mean with a flat prior. Signal and noise variance are
     scaled so that the leave-one-out errors of up to 4096 rows have the variances that the process
-    predicts. Copies of a row are merged, so a weight of 2 is equivalent to a copy.
+    predicts. Copies of a row are merged, so for predictions, a weight of 2 is equivalent to a copy.
+    Prediction intervals are for targets of mean weight, so copies may change them slightly.
 
     The nearest rows are found with a k-d tree, which is fast if few columns matter. Fitting is
     deterministic.
@@ -367,9 +368,9 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
         """Compute prediction intervals for the targets of new rows.
 
         An interval is the prediction plus and minus a multiple of the standard deviation of a
-        target. The multiple comes from the leave-one-out errors of up to 4096 distinct training
-        rows, not from a normal distribution. Far from all training rows, the standard deviation is
-        that of the prior.
+        target of mean weight. The multiple comes from the leave-one-out errors of up to 4096
+        distinct training rows, not from a normal distribution. Far from all training rows, the
+        standard deviation is that of the prior.
 
         Parameters
         ----------

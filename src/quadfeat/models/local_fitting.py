@@ -112,7 +112,7 @@ def checked_kernel(model: Any) -> SeparationKernel:
 
 
 def wanted_of(model: Any, table: Table) -> Wanted:
-    """Return what a model has to learn from its rows."""
+    """Return the settings that a model has to learn from its rows."""
     alpha = None if is_auto(model.alpha) else float(model.alpha)
     number = None if is_auto(model.n_neighbors) else int(model.n_neighbors)
     if finds_kernel(model):
@@ -165,7 +165,7 @@ def reason(best: Tried, tried: list[Tried], wanted: Wanted) -> str:
     """Return the reason for the best settings, which are the first that were tried."""
     if not tried:
         return "There was nothing to learn: too few different rows, or equal targets."
-    found = f"leave-one-out R2 {1.0 - best.loss:.4f} on {best.n_rows:,} rows"
+    found = f"a leave-one-out R2 of {1.0 - best.loss:.4f} on {best.n_rows:,} rows"
     number = f"{best.settings.n_neighbors} neighbors"
     if len(wanted.families) == 1:
         return f"The kernel was given. With {number}, it has {found}."
