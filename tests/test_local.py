@@ -324,6 +324,13 @@ class TestUnusualRows:
         shifted = clone(GIVEN).fit(X, Y + 2.0**30)
         assert_allclose(shifted.predict(QUERIES) - 2.0**30, given.predict(QUERIES), atol=1e-6)
 
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("unit", [1e-300, 1e300])
+    def test_extreme_units(self, given, unit):
+        kernel = kernels.Matern(2.5, length_scale=unit * np.array([1.5, 6.0]))
+        model = clone(GIVEN).set_params(kernel=kernel).fit(unit * X, Y)
+        assert_allclose(model.predict(unit * QUERIES), given.predict(QUERIES), rtol=1e-9)
+
     def test_rows_on_a_grid(self):
         grid = np.stack(np.meshgrid(np.arange(9.0), np.arange(9.0)), axis=-1).reshape(-1, 2)
         y = np.sin(grid[:, 0])
@@ -367,6 +374,28 @@ class TestErrors:
             clone(GIVEN).fit(bad, Y)
         with pytest.raises(ValueError, match="Input X contains NaN"):
             given.predict(bad)
+
+    def test_messages_name_the_columns(self, given):
+        frame = pd.DataFrame(X, columns=["size", "age"])
+        missing = frame.assign(age=np.nan)
+        model = clone(GIVEN).fit(frame, Y)
+        for call in (
+            lambda: clone(GIVEN).fit(missing, Y),
+            lambda: clone(GIVEN).fit([(missing, Y)]),
+            lambda: clone(model).fit(frame, Y).partial_fit(missing, Y),
+            lambda: model.predict(missing),
+            lambda: model.predict_interval(missing),
+            lambda: model.sample_y(missing),
+            lambda: model.score(missing, Y),
+        ):
+            with pytest.raises(
+                ValueError, match=r"column 'age' holds missing .* LocalGaussianProc"
+            ):
+                call()
+        with pytest.raises(ValueError, match="column 'size' holds text, such as 'red'"):
+            model.predict(frame.astype(object).assign(size="red"))
+        with pytest.raises(ValueError, match="column 1 holds missing"):
+            given.predict(sparse.csr_matrix(missing.to_numpy()))
 
     def test_targets_of_another_shape(self, given):
         with pytest.raises(ValueError, match="unlike earlier batches"):

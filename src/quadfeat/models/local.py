@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import follows_input
+from quadfeat._utils.columns import check_finite
 from quadfeat._utils.fitted import changing, on_snapshot
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.io import checks, register
@@ -21,7 +22,7 @@ from quadfeat.models.estimator import KernelEstimator
 from quadfeat.models.keywords import explain_keywords
 from quadfeat.models.local_fitting import Table, check_parameters, extended, fit_local, gathered
 from quadfeat.models.predictions import shaped
-from quadfeat.models.reading import Reader, rows_for
+from quadfeat.models.reading import Reader, naming_columns, rows_for
 from quadfeat.models.scores import BlockScoreMixin
 from quadfeat.neighbors.fit import LocalFit
 
@@ -90,8 +91,9 @@ class LocalModel(KernelEstimator):
         check_parameters(self)
         with changing(self):
             draft = self._blank()
-            rows = rows_for(draft, X, y, sample_weight)
-            draft._solution, draft._choice = fit_local(draft, gathered(draft, rows))
+            with naming_columns(draft, X):
+                table = gathered(rows_for(draft, X, y, sample_weight))
+            draft._solution, draft._choice = fit_local(draft, table)
             self.__dict__ = draft.__dict__
         return self
 
@@ -99,7 +101,7 @@ class LocalModel(KernelEstimator):
         """Add rows to the rows of earlier calls.
 
         The first call learns the kernel, the noise and the number of neighbors. Later calls keep
-        them.
+        them, so the first batch should be a large random sample of the rows.
 
         Parameters
         ----------
@@ -117,8 +119,9 @@ class LocalModel(KernelEstimator):
         check_parameters(self)
         with changing(self):
             draft = copy.copy(self)
-            block = Reader(draft)(X, y, sample_weight, part=True)
-            draft._solution = extended(self._solution, Table.of(type(self).__name__, block))
+            with naming_columns(draft, X):
+                table = Table.of(Reader(draft)(X, y, sample_weight, part=True))
+            draft._solution = extended(self._solution, table)
             self.__dict__ = draft.__dict__
         return self
 
@@ -134,8 +137,8 @@ class LocalModel(KernelEstimator):
 
     def _rows(self, X: Any) -> Float64Array:
         """Validate rows for prediction."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=check.FLOAT_DTYPES)
+        X = self._validated(X)
+        check_finite(X)
         return check.to_dense_float64(X)
 
     def _solved(self) -> LocalFit:
@@ -247,8 +250,8 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
     signal_variance_, noise_variance_ : float or ndarray of shape (n_outputs,)
         Variances of the Gaussian process. The noise variance is that of a row of weight 1.
     candidates_, why_ : tuple of KernelCandidate, str
-        What was tried, with leave-one-out losses, and the reason for the first one. ``n_columns``
-        of a candidate is its number of neighbors.
+        The kernels that were tried, with leave-one-out losses, and the reason for the first one.
+        ``n_columns`` of a candidate is its number of neighbors.
     loo_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Predictions for the training rows of positive weight, each without the row and its copies.
     loo_log_likelihood_ : float
@@ -270,7 +273,8 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
 
     Each neighborhood has its own constant mean with a flat prior. Signal and noise variance are
     scaled so that the leave-one-out errors of up to 4096 rows have the variances that the process
-    predicts. Copies of a row are merged, so a weight of 2 is equivalent to a copy.
+    predicts. Copies of a row are merged, so for predictions, a weight of 2 is equivalent to a copy.
+    Prediction intervals are for targets of mean weight, so copies may change them slightly.
 
     The nearest rows are found with a k-d tree, which is fast if few columns matter. Fitting is
     deterministic.
@@ -365,9 +369,9 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
         """Compute prediction intervals for the targets of new rows.
 
         An interval is the prediction plus and minus a multiple of the standard deviation of a
-        target. The multiple comes from the leave-one-out errors of up to 4096 distinct training
-        rows, not from a normal distribution. Far from all training rows, the standard deviation is
-        that of the prior.
+        target of mean weight. The multiple comes from the leave-one-out errors of up to 4096
+        distinct training rows, not from a normal distribution. Far from all training rows, the
+        standard deviation is that of the prior.
 
         Parameters
         ----------

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import assert_all_finite
 
 from quadfeat._utils import validation as check
+from quadfeat._utils.columns import check_finite
 from quadfeat._utils.validation import Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Rows
@@ -44,10 +43,10 @@ class Table(NamedTuple):
     weights: Float64Array
 
     @classmethod
-    def of(cls, name: str, block: Block) -> Table:
-        """Return the rows of a block; ``name`` is that of the estimator."""
+    def of(cls, block: Block) -> Table:
+        """Return the rows of a block."""
         check_size(block.n_rows, block.X.shape[1])
-        assert_all_finite(block.X, estimator_name=name, input_name="X")
+        check_finite(block.X)
         X = check.to_dense_float64(block.X)
         Y = np.asarray(block.y, dtype=np.float64).reshape(len(X), -1)
         if block.weights is None:
@@ -71,9 +70,9 @@ def check_size(n_rows: int, n_columns: int) -> None:
         )
 
 
-def gathered(model: Any, rows: Rows) -> Table:
+def gathered(rows: Rows) -> Table:
     """Return rows from any source in one table."""
-    table: Table = rows.each(partial(Table.of, type(model).__name__), Table.merged)
+    table: Table = rows.each(Table.of, Table.merged)
     if len(table.X) == 0:
         check.check_any_weight(0.0)
     return table
@@ -113,7 +112,7 @@ def checked_kernel(model: Any) -> SeparationKernel:
 
 
 def wanted_of(model: Any, table: Table) -> Wanted:
-    """Return what a model has to learn from its rows."""
+    """Return the settings that a model has to learn from its rows."""
     alpha = None if is_auto(model.alpha) else float(model.alpha)
     number = None if is_auto(model.n_neighbors) else int(model.n_neighbors)
     if finds_kernel(model):
@@ -166,7 +165,7 @@ def reason(best: Tried, tried: list[Tried], wanted: Wanted) -> str:
     """Return the reason for the best settings, which are the first that were tried."""
     if not tried:
         return "There was nothing to learn: too few different rows, or equal targets."
-    found = f"leave-one-out R2 {1.0 - best.loss:.4f} on {best.n_rows:,} rows"
+    found = f"a leave-one-out R2 of {1.0 - best.loss:.4f} on {best.n_rows:,} rows"
     number = f"{best.settings.n_neighbors} neighbors"
     if len(wanted.families) == 1:
         return f"The kernel was given. With {number}, it has {found}."

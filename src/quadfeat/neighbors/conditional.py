@@ -128,7 +128,7 @@ class Conditional(NamedTuple):
     variance : array of shape (n_queries,)
         The variance relative to the signal variance.
     jitter : array of shape (n_queries,)
-        What was added to the diagonal of each matrix, relative to its mean.
+        The number added to the diagonal of each matrix, relative to its mean.
     """
 
     mean: Float64Array

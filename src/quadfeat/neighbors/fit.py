@@ -1,4 +1,4 @@
-"""The result of a fit: rows, settings, and what leaving rows out says about them."""
+"""The result of a fit: rows, settings, and leave-one-out predictions."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Tried(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to learn.
+    """The settings to learn.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class Settings:
     kernel : SeparationKernel
         The family. Its scale is ignored.
     factors : array of shape (d,)
-        What columns are multiplied by.
+        The factors to multiply the columns by.
     alpha : float
         The ratio of the noise variance of a row of weight 1 to the signal variance.
     n_neighbors : int
@@ -77,7 +77,8 @@ class LocalProcess:
         self.settings = settings
         self._nearest = NearestRows(rows.X * settings.factors, n_threads)
         # Beyond these limits, kernels are zero, and squares of distances could overflow.
-        limits = FARTHEST / settings.factors
+        with np.errstate(over="ignore"):  # an infinite limit does not clip
+            limits = FARTHEST / settings.factors
         self._limits = -limits, limits
 
     def with_threads(self, n_threads: int) -> LocalProcess:

@@ -15,10 +15,10 @@ from quadfeat.data.sampling import Ends, row_keys, unit_free_keys
 class DistinctRows:
     """Rows without copies.
 
-    The targets of copies are averaged, which loses nothing that predictions depend on: rows that
-    are equal differ by their noise only. Their scatter tells how large the noise is. A weight of 2
-    is equivalent to a copy with the same target. Rows are sorted by a hash of their content, so any
-    part of them is a random sample of the table.
+    The targets of copies are averaged. This does not change predictions, because equal rows differ
+    only by noise. Their scatter shows how large the noise is. A weight of 2 is equivalent to a copy
+    with the same target. Rows are sorted by a hash of their content, so any part of them is a
+    random sample of the table.
 
     Attributes
     ----------
