@@ -76,6 +76,8 @@ def test_scores_are_measured():
     ):
         numbers = ", ".join(f"{float(scores[contestant][table]):.3f}" for table in tables)
         assert form.format(numbers) in README
+    heavy = [float(scores[name]["house8L"]) for name in ("quadfeat, neighbors", "quadfeat, 4,096")]
+    assert "R2 {:.3f} on house8L, `QuadratureRidge` {:.3f}".format(*heavy) in README
     rows = [row for row in measured("accuracy-classes") if row["adult"]]
     adult = {row[""]: f"{float(row['adult']):.3f}" for row in rows}
     best = max(adult["quadfeat, 1,024"], adult["quadfeat, 4,096"])

@@ -68,8 +68,8 @@ class LocalProcess:
     >>> X = np.linspace(0.0, 6.0, 40)[:, None]
     >>> rows = DistinctRows.of(X, np.sin(X), np.ones(40))
     >>> process = LocalProcess(rows, Settings(Gaussian(), np.ones(1), 1e-6, n_neighbors=8))
-    >>> process.predict(np.array([[1.0]])).mean.round(3)
-    array([[0.841]])
+    >>> process.predict(np.array([[1.0]])).mean.round(2)
+    array([[0.84]])
     """
 
     def __init__(self, rows: DistinctRows, settings: Settings, n_threads: int = 1) -> None:
