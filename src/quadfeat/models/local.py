@@ -274,7 +274,8 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
     Each neighborhood has its own constant mean with a flat prior. Signal and noise variance are
     scaled so that the leave-one-out errors of up to 4096 rows have the variances that the process
     predicts. Copies of a row are merged, so for predictions, a weight of 2 is equivalent to a copy.
-    Prediction intervals are for targets of mean weight, so copies may change them slightly.
+    Prediction intervals are for targets of mean weight, so weights and copies may give slightly
+    different intervals.
 
     The nearest rows are found with a k-d tree, which is fast if few columns matter. Fitting is
     deterministic.
