@@ -6,7 +6,12 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat import (
+    LocalGaussianProcess,
+    QuadratureFeatures,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+)
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
 from quadfeat.rules import MonteCarlo, QuasiMonteCarlo
 from quadfeat.solvers import ConjugateGradients, Normal
@@ -358,3 +363,11 @@ def test_a_solver_without_classes_is_rejected_by_classifiers():
     model = QuadratureRidgeClassifier("gaussian", alpha=1.0, n_components=30, solver=Forgetful())
     with pytest.raises(ValueError, match="solution without classes"):
         model.fit(X, X[:, 0] > 0)
+
+
+@pytest.mark.parametrize("model", [QuadratureRidge("gaussian"), LocalGaussianProcess("gaussian")])
+@pytest.mark.parametrize("dtype", [str, object])
+def test_targets_of_text_belong_to_a_classifier(model, dtype):
+    labels = np.where(X[:, 0] > 0, "yes", "no").astype(dtype)
+    with pytest.raises(ValueError, match=r"y holds text, .*Use QuadratureRidgeClassifier"):
+        model.fit(X, labels)

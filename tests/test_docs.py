@@ -38,6 +38,11 @@ def test_code_of_a_page_prints_what_the_page_says(page, tmp_path):
             assert printed.strip() == stated.strip(), code
 
 
+def test_no_page_has_the_marks_of_a_failed_merge():
+    for page in [*PAGES, *ROOT.glob("*.md")]:
+        assert not re.search(r"^(<{7}|>{7}) ", page.read_text(encoding="utf-8"), re.M), page
+
+
 def test_some_pages_have_code_and_output():
     found = {name: BLOCK.findall(text) for name, text in TEXTS.items()}
     assert {"start.md", "learning.md", "migrating.md", "extending.md"} <= {

@@ -95,6 +95,22 @@ def to_dense_float64(X: Any) -> Float64Array:
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
 
+def check_not_text(y: Any) -> None:
+    """Raise an error that names a way out if targets of a regression are text."""
+    values = np.asarray(y)
+    if values.dtype.kind not in "OUS":
+        return
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        texts = [value for value in values.ravel() if isinstance(value, str)]
+        if texts:
+            raise ValueError(
+                f"y holds text, such as {str(texts[0])!r}, but a regression needs numbers. Use "
+                "QuadratureRidgeClassifier for classes, or convert y to numbers."
+            ) from error
+
+
 def is_number(value: Any) -> bool:
     """Return whether ``value`` is a real number. Booleans do not count as numbers."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))

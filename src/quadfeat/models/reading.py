@@ -44,6 +44,8 @@ class Reader:
         model = self.model
         X, y = to_numpy(X, "X"), to_numpy(y, "y")
         sample_weight = to_numpy(sample_weight, "sample_weight")
+        if model.target_checks.get("y_numeric"):
+            check.check_not_text(y)
         X, y = validate_data(
             model,
             X,
