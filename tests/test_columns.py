@@ -159,7 +159,7 @@ def test_other_values_that_are_not_numbers():
 
 
 def test_errors_that_do_not_concern_columns_name_none():
-    with pytest.raises(ValueError, match="^y holds text, such as 'high'"):
+    with pytest.raises(ValueError, match=r"^y holds text, such as 'high'"):
         MODELS["QuadratureRidge"].fit(X, ["high"] * 60)
     with pytest.raises(ValueError, match="Expected 2D array"):
         MODELS["QuadratureRidge"].fit(X[0], y)

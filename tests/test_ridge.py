@@ -1192,7 +1192,7 @@ class TestBadInput:
             poisoned[7] = bad
             with pytest.raises(ValueError, match=r"NaN|infinity"):
                 ridge().fit(X, poisoned)
-        with pytest.raises(ValueError, match="y holds text, such as .*QuadratureRidgeClassifier"):
+        with pytest.raises(ValueError, match=r"y holds text, such as .*QuadratureRidgeClassifier"):
             ridge().fit(X, NAMES)
         with pytest.raises(ValueError, match="Unknown label type"):
             classifier().fit(X, y)
