@@ -5,6 +5,7 @@
 ``QuadratureRidgeClassifier``  Kernel ridge classification with probabilities
 ``LocalGaussianProcess``       Gaussian processes on nearest rows, for narrow kernels
 ``QuadratureFeatures``         The feature map of a kernel, for pipelines
+``TableEncoder``               Tables with text, dates and missing values as numbers
 ``ParquetBlocks``              Parquet files larger than memory, for ``fit`` and ``score``
 ``save``, ``load``             Files of maps and models, without code
 ``grow``                       Add columns to a fitted map
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         transform_into,
     )
     from quadfeat.solvers import AlphaPath
+    from quadfeat.tables import TableEncoder
 
 __all__ = [
     "AlphaPath",
@@ -51,6 +53,7 @@ __all__ = [
     "QuadratureFeatures",
     "QuadratureRidge",
     "QuadratureRidgeClassifier",
+    "TableEncoder",
     "bounds",
     "grow",
     "kernels",
@@ -73,6 +76,7 @@ _HOMES = {
     "QuadratureFeatures": "quadfeat.models",
     "QuadratureRidge": "quadfeat.models",
     "QuadratureRidgeClassifier": "quadfeat.models",
+    "TableEncoder": "quadfeat.tables",
     "__version__": "quadfeat._utils.version",
     "grow": "quadfeat.models",
     "load": "quadfeat.io",
@@ -95,6 +99,7 @@ _SUBMODULES = (
     "rotations",
     "rules",
     "solvers",
+    "tables",
 )
 
 if not TYPE_CHECKING:  # otherwise mypy would accept any name

@@ -29,6 +29,7 @@ BUILT_IN = (
     "quadfeat.rotations",
     "quadfeat.rules",
     "quadfeat.solvers",
+    "quadfeat.tables",
     "quadfeat.models",
 )
 
