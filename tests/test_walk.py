@@ -294,6 +294,7 @@ OTHERS = {
     solvers.System: "products with rows, which solvers use while they solve",
     solvers.NormalSolution: "a part of every model, which computes some of its fields on demand",
     quadfeat.ParquetBlocks: "a source of rows: tests/test_ridge.py",
+    quadfeat.TableEncoder: "an encoder of tables: tests/test_tables.py",
 }
 # Parts with a function or an object of another library, which files cannot contain.
 NOT_SAVED = (kernels.PointwiseNonlinear, TransformerMap)

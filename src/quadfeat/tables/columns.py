@@ -20,10 +20,11 @@ from quadfeat._utils.validation import Array
 
 Kind = Literal["number", "date", "text"]
 
-# The part of an ISO 8601 date that is used, and an offset from UTC, which is not.
+# A date of ISO 8601, and a time. Calendars follow local clocks, so an offset from UTC is not used.
 ISO_DATE = re.compile(
-    r"(\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?)\d{0,3}(?:Z|[+-]\d{2}:?\d{2})?"
+    r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)(?:Z|[+-]\d{2}:?\d{2})?)?"
 )
+MICROSECONDS = len("00:00:00.000000")
 NUMERAL = re.compile(r"\s*[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*")
 MIDNIGHT = date(1970, 1, 1)  # the day of times without a day
 
@@ -178,14 +179,17 @@ def _distinct(values: Array) -> tuple[NDArray[np.intp], list[Any]]:
         codes = [index.setdefault(value, len(index)) for value in objects]
     except TypeError:  # lists and other objects without a hash
         index = {}
-        codes = [index.setdefault(text_of(value), len(index)) for value in objects]
+        texts = [None if _is_missing(value) else text_of(value) for value in objects]
+        codes = [index.setdefault(text, len(index)) for text in texts]
     return np.array(codes, dtype=np.intp), list(index)
 
 
 def _merged(codes: NDArray[np.intp], values: Sequence[Any], is_ordered: bool = False) -> Column:
     """Return text, given indices of values; values with the same text become one level."""
     levels: dict[str, int] = {}
-    new = [-1 if _is_missing(one) else levels.setdefault(text_of(one), len(levels)) for one in values]
+    new = [
+        -1 if _is_missing(one) else levels.setdefault(text_of(one), len(levels)) for one in values
+    ]
     found = np.array([*new, -1], dtype=np.intp)[codes]  # the index -1 stays -1
     return Column("text", found, tuple(levels), is_ordered)
 
@@ -196,7 +200,11 @@ def _dates(column: Column) -> Column | None:
     if not all(found):
         return None
     try:
-        entries = [match[1].replace(" ", "T") for match in found if match is not None]
+        entries = [
+            f"{match[1]}T{(match[2] or '00:00')[:MICROSECONDS]}"
+            for match in found
+            if match is not None
+        ]
         dates = np.array([*entries, "NaT"], dtype="datetime64[us]")
     except ValueError:  # such as the 30th of February
         return None

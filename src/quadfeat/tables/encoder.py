@@ -90,10 +90,10 @@ class TableEncoder(TransformerMixin, VersionedState):
     :meth:`fit`. Unknown levels count as rare; if no level is rare, they are equally far from all
     levels. Columns keep their kind: text in a column of numbers is an error.
 
-    Mean targets are shrunk to the mean of all rows, by an analysis of variance. :meth:`fit_transform`
-    encodes each training row by targets of other rows (cross-fitting), so a model that is
-    trained on its result does not see its own targets. ``fit(X, y).transform(X)`` does not protect
-    from that.
+    Mean targets are shrunk to the mean of all rows, by an analysis of variance.
+    :meth:`fit_transform` encodes each training row by targets of other rows (cross-fitting), so a
+    model that is trained on its result does not see its own targets. ``fit(X, y).transform(X)``
+    does not protect from that.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class TableEncoder(TransformerMixin, VersionedState):
         self._learn(X, y)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Array:  # type: ignore[override]
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Learn how to encode each column, and encode the training rows by cross-fitting.
 
         Parameters
@@ -190,7 +190,7 @@ class TableEncoder(TransformerMixin, VersionedState):
             except ValueError as error:
                 raise ValueError(
                     f"column {table.label(position)} of X contains {error}, but it contained "
-                    f"{KIND_WORDS[encoding.reads]} when TableEncoder was fitted. Convert the column."
+                    f"{KIND_WORDS[encoding.reads]} when TableEncoder was fitted. Convert it."
                 ) from None
         _check_finite(columns, table)
         parts = (

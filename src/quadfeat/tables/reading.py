@@ -109,7 +109,7 @@ def _listed(names: Sequence[Any]) -> str:
 
 def _reject_others(X: Any) -> None:
     """Raise an error for tables that are not in memory, and for sparse matrices."""
-    if is_dask(X) or (hasattr(X, "collect") and hasattr(X, "columns")):
+    if is_dask(X) or type(X).__name__ == "LazyFrame":
         raise TypeError(
             f"X is a lazy {type(X).__name__}, but TableEncoder reads tables in memory. Fit it to a "
             "sample, and encode each partition, as in frame.map_partitions(encoder.transform)."
@@ -121,8 +121,8 @@ def _reject_others(X: Any) -> None:
         )
     if is_stream(X):
         raise TypeError(
-            f"X is a {type(X).__name__}, which yields blocks of rows, but TableEncoder needs a data "
-            "frame or an array. Fit it to one block, and encode each block by transform."
+            f"X is a {type(X).__name__}, which yields blocks of rows, but TableEncoder needs a "
+            "data frame or an array. Fit it to one block, and encode each block by transform."
         )
 
 

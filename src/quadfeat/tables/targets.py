@@ -75,8 +75,8 @@ class MeanTargets:
 def _finite(values: Float64Array) -> Float64Array:
     if not np.isfinite(values).all():
         raise ValueError(
-            "y contains NaN or infinity, but columns with many levels are encoded by the mean of y. "
-            "Drop these rows."
+            "y contains NaN or infinity, but columns with many levels are encoded by the mean of "
+            "y. Drop these rows."
         )
     return values
 
@@ -130,9 +130,7 @@ class MeanEncoding(ColumnEncoding):
         checks.check_array(self.means, shape, np.float64, "means of encodings_")
 
 
-def cross_fitted(
-    column: Column, targets: MeanTargets, folds: NDArray[np.intp]
-) -> Float64Array:
+def cross_fitted(column: Column, targets: MeanTargets, folds: NDArray[np.intp]) -> Float64Array:
     """Encode training rows by the means of the rows in other folds.
 
     Parameters
