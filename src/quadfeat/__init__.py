@@ -1,6 +1,8 @@
 """Approximate kernel methods with quadrature-based random features, at the cost of linear models.
 
 =============================  ==================================================================
+``KernelRegressor``            Regression by the kernel method that suits the table
+``KernelClassifier``           Classification by the kernel method that suits the table
 ``QuadratureRidge``            Kernel ridge regression and Gaussian processes
 ``QuadratureRidgeClassifier``  Kernel ridge classification with probabilities
 ``LocalGaussianProcess``       Gaussian processes on nearest rows, for narrow kernels
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from quadfeat._utils.version import __version__ as __version__
     from quadfeat.data import ParquetBlocks
     from quadfeat.engine.core import show_config
+    from quadfeat.front_door import KernelClassifier, KernelRegressor
     from quadfeat.io import load, save
     from quadfeat.maps import KernelError
     from quadfeat.models import (
@@ -47,7 +50,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlphaPath",
+    "KernelClassifier",
     "KernelError",
+    "KernelRegressor",
     "LocalGaussianProcess",
     "ParquetBlocks",
     "QuadratureFeatures",
@@ -70,7 +75,9 @@ __all__ = [
 # all of them takes a few tenths of a second.
 _HOMES = {
     "AlphaPath": "quadfeat.solvers",
+    "KernelClassifier": "quadfeat.front_door",
     "KernelError": "quadfeat.maps",
+    "KernelRegressor": "quadfeat.front_door",
     "LocalGaussianProcess": "quadfeat.models",
     "ParquetBlocks": "quadfeat.data",
     "QuadratureFeatures": "quadfeat.models",
@@ -89,6 +96,7 @@ _SUBMODULES = (
     "bounds",
     "data",
     "engine",
+    "front_door",
     "io",
     "kernels",
     "learning",

@@ -31,6 +31,7 @@ BUILT_IN = (
     "quadfeat.solvers",
     "quadfeat.tables",
     "quadfeat.models",
+    "quadfeat.front_door",
 )
 
 DECLARATIONS = ("saved_attributes", "unsaved_attributes", "path_parameters")

@@ -17,6 +17,7 @@ import numpy as np
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Float64Array
+from quadfeat.io import checks, register
 from quadfeat.maps.base import FeatureMap
 from quadfeat.solvers.left_out import LeftOut
 from quadfeat.solvers.posterior import Posterior
@@ -26,6 +27,7 @@ from quadfeat.solvers.targets import KeptRows, Targets
 ROUNDING = 1e-12
 
 
+@register
 @dataclass(frozen=True)
 class Scores:
     """Scores of training rows.
@@ -40,6 +42,13 @@ class Scores:
 
     values: Float64Array
     weights: Float64Array
+
+    def check_consistency(self) -> None:
+        """Raise an error if the fields do not fit together; see ``quadfeat.io.register``."""
+        shape = np.shape(self.values)
+        checks.expect(len(shape) == 2 and min(shape) > 0, f"values of scores have shape {shape}")
+        checks.check_array(self.values, shape, np.float64, "values of scores")
+        checks.check_array(self.weights, shape, np.float64, "weights of scores")
 
     @classmethod
     def of(cls, posterior: Posterior, features: FeatureMap, rows: KeptRows) -> Scores:

@@ -61,16 +61,22 @@ def score_of_blocks(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     Each block is reduced to a few numbers, so the predictions of all rows need no memory.
     """
     check_is_fitted(model)
-    if y is None and is_dask(X):
-        raise ValueError("y=None is not valid: pass the targets of the rows in X.")
     light = copy.copy(snapshot(model))
     light._solved()  # workers would compute it again
     light.features = None  # predictions use features_
     light._solution = light._solution.predicting(None)
+    return reduced_score(light, X, y, sample_weight)
+
+
+def reduced_score(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Return the score of a fitted model that workers can hold, block by block."""
+    check_is_fitted(model)
+    if y is None and is_dask(X):
+        raise ValueError("y=None is not valid: pass the targets of the rows in X.")
     kind = Hits if is_classifier(model) else Squares
     rows = rows_of(X, y, sample_weight, _read)
-    with naming_columns(light, X):
-        return float(rows.each(partial(kind.of, light), kind.merged).score())
+    with naming_columns(model, X):
+        return float(rows.each(partial(kind.of, model), kind.merged).score())
 
 
 def _read(X: Any, y: Any, sample_weight: Any = None, *, part: bool = False) -> Block:

@@ -21,13 +21,24 @@ def axes_for(ax: Any, function: str) -> Any:
     function : str
         The name of the plot, for the error message if matplotlib is missing.
     """
+    plt = _pyplot(function)
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def two_axes(function: str) -> Any:
+    """Return two axes side by side in a new figure."""
+    return _pyplot(function).subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
+
+
+def _pyplot(function: str) -> Any:
+    """Import matplotlib, with an error message for the function that needs it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
             f"quadfeat.plots.{function} needs matplotlib: pip install 'quadfeat[plots]'."
         ) from error
-    return plt.subplots(layout="constrained")[1] if ax is None else ax
+    return plt
 
 
 def wilson_interval(shares: Float64Array, counts: Float64Array) -> Float64Array:

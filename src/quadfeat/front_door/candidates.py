@@ -1,0 +1,345 @@
+"""The kinds of models that compete: neighbors, features, and features with more columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sklearn.base import clone
+
+from quadfeat._utils import validation as check
+from quadfeat.models import (
+    LocalGaussianProcess,
+    LocalGaussianProcessClassifier,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+)
+from quadfeat.models.local_fitting import MOST_ENTRIES
+
+# Seconds of a fit with ``r`` times as many columns, in units of the seconds of the first fit:
+# between r, for the features, and r ** 3, for the decomposition of the Gram matrix. The fit to all
+# rows, with a known penalty, takes about half as long again.
+GROWTH = 2.0
+WITH_REFIT = 1.5
+
+# Tables with fewer rows have fewer features, which approximate the kernel well enough for them.
+FEW_ROWS = 100
+FEW_COMPONENTS = 256
+
+
+class Setting(NamedTuple):
+    """What all candidates of a contest have in common.
+
+    Attributes
+    ----------
+    is_regression : bool
+    seed : int
+        The seed of random draws.
+    n_jobs : int or None
+    """
+
+    is_regression: bool
+    seed: int
+    n_jobs: int | None
+
+
+class Found(NamedTuple):
+    """A fitted candidate.
+
+    Attributes
+    ----------
+    model : estimator
+    seconds : float
+        The time of its fit.
+    """
+
+    model: Any
+    seconds: float
+
+
+class Candidate(ABC):
+    """Base class of the kinds of models that compete in ``KernelRegressor`` and the classifier.
+
+    A subclass defines ``key`` and :meth:`estimator`. The estimator has the methods of scikit-learn:
+    ``predict(X)`` for regression and ``predict_proba(X)`` for classes. If an estimator for
+    regression has ``predict(X, return_std=True)`` and ``noise_variance_``, the widths of prediction
+    intervals vary between rows.
+
+    Attributes
+    ----------
+    key : str
+        The name in the leaderboard, by which users and other candidates refer to this one.
+    serves_streams : bool
+        Whether the estimator can be fitted to streams and Dask collections.
+    """
+
+    key: str
+    serves_streams = False
+
+    def reason_against(
+        self, shape: tuple[int, int], found: Mapping[str, Found], seconds: float
+    ) -> str | None:
+        """Return why this candidate does not take part, or None if it does.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Number of training rows and of columns.
+        found : dict of str to Found
+            The candidates that were fitted before, by key.
+        seconds : float
+            The time that is left; infinite without a limit.
+        """
+        return None
+
+    @abstractmethod
+    def estimator(
+        self,
+        setting: Setting,
+        shape: tuple[int, int],
+        found: Mapping[str, Found],
+        time_limit: float | None,
+    ) -> Any:
+        """Return the unfitted estimator.
+
+        Parameters
+        ----------
+        setting : Setting
+        shape : tuple of int
+            Number of training rows and of columns.
+        found : dict of str to Found
+            The candidates that were fitted before, by key.
+        time_limit : float or None
+            Seconds that the fit may take.
+        """
+
+    def settled(self, model: Any) -> Any:
+        """Return an unfitted estimator with the parameters that a fitted one has found.
+
+        It is fitted to all rows if this candidate wins. By default, it is a clone, which searches
+        again.
+        """
+        return clone(model)
+
+    def note(self, model: Any) -> str:
+        """Return details of a fitted model for the leaderboard; empty by default."""
+        return ""
+
+    def why(self, model: Any) -> str:
+        """Return the reason for the parameters that a fitted model has found, in a sentence."""
+        return str(getattr(model, "why_", ""))
+
+
+@dataclass(frozen=True)
+class FeaturesCandidate(Candidate):
+    """Ridge regression on quadrature features, which finds its kernel.
+
+    Parameters
+    ----------
+    n_components : int, default=1024
+        Number of features; at most 256 for fewer than 100 rows.
+    rule : Rule or str, default="auto"
+        The quadrature rule.
+    """
+
+    n_components: int = 1024
+    rule: Any = "auto"
+    key = "features"
+    serves_streams = True
+
+    def estimator(
+        self,
+        setting: Setting,
+        shape: tuple[int, int],
+        found: Mapping[str, Found],
+        time_limit: float | None,
+    ) -> Any:
+        kind = QuadratureRidge if setting.is_regression else QuadratureRidgeClassifier
+        most = FEW_COMPONENTS if shape[0] < FEW_ROWS else self.n_components
+        return kind(
+            n_components=min(self.n_components, most),
+            rule=self.rule,
+            time_limit=time_limit,
+            random_state=setting.seed,
+            n_jobs=setting.n_jobs,
+        )
+
+    def settled(self, model: Any) -> Any:
+        found: dict[str, Any] = {"alpha": model.alpha_, "time_limit": None}
+        return clone(model).set_params(kernel=model.kernel_, **found)
+
+    def note(self, model: Any) -> str:
+        return f"{model.n_components:,} features, {model.candidates_[0].name}"
+
+
+@dataclass(frozen=True)
+class MoreFeaturesCandidate(Candidate):
+    """The features of another candidate with more columns, and with its kernel.
+
+    Parameters
+    ----------
+    n_components : int, default=4096
+        Number of features.
+    """
+
+    n_components: int = 4096
+    key = "more features"
+
+    def reason_against(
+        self, shape: tuple[int, int], found: Mapping[str, Found], seconds: float
+    ) -> str | None:
+        before = found.get(FeaturesCandidate.key)
+        if before is None:
+            return "it needs the kernel of 'features'"
+        fewer = before.model.n_components
+        if shape[0] <= fewer:
+            return f"{shape[0]:,} rows need no more than {fewer:,} features"
+        tried = [one.seconds for one in before.model.candidates_ if one.n_columns == fewer]
+        ratio = (self.n_components / fewer) ** GROWTH
+        needed = WITH_REFIT * ratio * (max(tried) if tried else before.seconds)
+        if needed > seconds:
+            return f"it needs about {needed:.0f} s, and {max(seconds, 0.0):.0f} s are left"
+        return None
+
+    def estimator(
+        self,
+        setting: Setting,
+        shape: tuple[int, int],
+        found: Mapping[str, Found],
+        time_limit: float | None,
+    ) -> Any:
+        model = clone(found[FeaturesCandidate.key].model)
+        kernel = found[FeaturesCandidate.key].model.kernel_
+        more: dict[str, Any] = {"n_components": self.n_components, "time_limit": time_limit}
+        return model.set_params(kernel=kernel, **more)
+
+    def settled(self, model: Any) -> Any:
+        found: dict[str, Any] = {"alpha": model.alpha_, "time_limit": None}
+        return clone(model).set_params(**found)
+
+    def note(self, model: Any) -> str:
+        return f"{model.n_components:,} features, the same kernel"
+
+    def why(self, model: Any) -> str:
+        return "The kernel is that of 'features'."
+
+
+@dataclass(frozen=True)
+class NeighborsCandidate(Candidate):
+    """A Gaussian process on the nearest rows, which finds its kernel."""
+
+    key = "neighbors"
+
+    def reason_against(
+        self, shape: tuple[int, int], found: Mapping[str, Found], seconds: float
+    ) -> str | None:
+        n_rows, n_columns = shape
+        if n_rows * n_columns > MOST_ENTRIES:
+            return f"it holds all rows in memory, at most {MOST_ENTRIES:,} entries"
+        return None
+
+    def estimator(
+        self,
+        setting: Setting,
+        shape: tuple[int, int],
+        found: Mapping[str, Found],
+        time_limit: float | None,
+    ) -> Any:
+        kind = LocalGaussianProcess if setting.is_regression else LocalGaussianProcessClassifier
+        return kind(time_limit=time_limit, n_jobs=setting.n_jobs)
+
+    def settled(self, model: Any) -> Any:
+        found: dict[str, Any] = {
+            "kernel": model.kernel_,
+            "alpha": model.alpha_,
+            "n_neighbors": model.n_neighbors_,
+            "time_limit": None,
+        }
+        return clone(model).set_params(**found)
+
+    def note(self, model: Any) -> str:
+        tried = model.candidates_
+        return str(tried[0].name) if tried else f"{model.n_neighbors_} neighbors"
+
+
+@dataclass(frozen=True)
+class GivenCandidate(Candidate):
+    """An estimator that the user has passed, with a name."""
+
+    key: str
+    given: Any
+
+    def estimator(
+        self,
+        setting: Setting,
+        shape: tuple[int, int],
+        found: Mapping[str, Found],
+        time_limit: float | None,
+    ) -> Any:
+        return clone(self.given)
+
+
+# The usual candidates in the order of their fits: a time limit leaves out the last ones.
+USUAL: tuple[Candidate, ...] = (
+    NeighborsCandidate(),
+    FeaturesCandidate(),
+    MoreFeaturesCandidate(),
+)
+
+
+def candidates_of(given: Any) -> tuple[Candidate, ...]:
+    """Return the candidates for a value of the parameter ``candidates``.
+
+    Examples
+    --------
+    >>> [one.key for one in candidates_of("auto")]
+    ['neighbors', 'features', 'more features']
+    >>> candidates_of(["neighbours"])
+    Traceback (most recent call last):
+    ...
+    ValueError: candidates=['neighbours'] is not valid: 'neighbours' is unknown. Did you mean \
+'neighbors'?
+    """
+    if isinstance(given, str) and given == "auto":
+        return USUAL
+    known = {one.key: one for one in USUAL}
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        raise TypeError(
+            f"candidates={check.one_line(given)} is not valid: pass 'auto' or a list, such as "
+            f"{list(known)}."
+        )
+    items = [_candidate(one, known, given) for one in given]
+    keys = [one.key for one in items]
+    twice = sorted({key for key in keys if keys.count(key) > 1})
+    if not items or twice:
+        reason = f"{twice[0]!r} occurs twice" if twice else "it is empty"
+        raise ValueError(
+            f"candidates={check.one_line(given)} is not valid: {reason}. Pass one or more "
+            "candidates with different names."
+        )
+    return tuple(items)
+
+
+def _candidate(one: Any, known: Mapping[str, Candidate], given: Any) -> Any:
+    if hasattr(one, "estimator") and hasattr(one, "key"):
+        return one
+    if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str):
+        if not (hasattr(one[1], "fit") and hasattr(one[1], "get_params")):
+            raise TypeError(
+                f"candidates={check.one_line(given)} is not valid: {check.one_line(one[1])} is no "
+                "estimator. Pass pairs such as ('trees', HistGradientBoostingRegressor())."
+            )
+        return GivenCandidate(*one)
+    if not isinstance(one, str):
+        raise TypeError(
+            f"candidates={check.one_line(given)} is not valid: {check.one_line(one)} is neither a "
+            f"name ({', '.join(known)}), nor a pair of a name and an estimator, nor a Candidate."
+        )
+    if one not in known:
+        suggestion = check.did_you_mean(one, known) or f" Choose from {', '.join(known)}."
+        raise ValueError(
+            f"candidates={check.one_line(given)} is not valid: {one!r} is unknown.{suggestion}"
+        )
+    return known[one]

@@ -1,0 +1,241 @@
+"""The contest: fit the candidates and let them predict held-out rows."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.front_door.candidates import Candidate, Found, Setting
+from quadfeat.front_door.forecasts import Forecast, Judge
+from quadfeat.front_door.preparation import Part
+from quadfeat.front_door.timing import Interrupts, Timer
+
+# The part of the remaining time of a fold that a candidate may take, if others follow and if none
+# does. The rest is for the fit to all rows.
+SHARES_OF_TIME = (0.45, 0.7)
+
+# Errors that exclude a candidate. Other errors are bugs, of this package or in a user's estimator.
+FAILURES = (ValueError, ArithmeticError, MemoryError)
+
+
+@dataclass
+class Entry:
+    """A candidate in a contest.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    model : estimator or None
+        The model that was fitted to the training rows of the first fold.
+    settled : estimator or None
+        An unfitted estimator with the parameters that were found on the last fold.
+    forecasts : list of Forecast
+        Those for the held-out rows of each fold.
+    fit_seconds, predict_seconds : float
+        Totals over folds.
+    note : str
+        Details of the model, or why the candidate was left out.
+    why : str
+        The reason for the model's kernel, if it states one.
+    is_out : bool
+        Whether the candidate was left out.
+    error : Exception or None
+        The error that excluded it.
+    """
+
+    candidate: Candidate
+    model: Any = None
+    settled: Any = None
+    forecasts: list[Forecast] = field(default_factory=list)
+    fit_seconds: float = 0.0
+    predict_seconds: float = 0.0
+    note: str = ""
+    why: str = ""
+    is_out: bool = False
+    error: Exception | None = None
+
+    def leave_out(self, reason: str, error: Exception | None = None) -> None:
+        """Leave the candidate out of this fold and the following ones."""
+        self.note, self.error, self.is_out = reason, error, True
+        self.forecasts.clear()
+
+    def keep(self, model: Any, forecast: Forecast) -> None:
+        """Keep what a fold has found."""
+        if not self.forecasts:
+            self.model = model
+        self.forecasts.append(forecast)
+        self.settled = self.candidate.settled(model)
+        self.note = self.candidate.note(model)
+        self.why = self.candidate.why(model)
+
+
+@dataclass
+class Played:
+    """A contest that was run.
+
+    Attributes
+    ----------
+    entries : list of Entry
+    truths : list of Part
+        The held-out rows of each fold, without columns.
+    notes : list of str
+        Sentences about an early end.
+    """
+
+    entries: list[Entry]
+    truths: list[Part] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def present(self) -> list[Entry]:
+        """The candidates with forecasts."""
+        return [entry for entry in self.entries if entry.forecasts]
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Fits candidates to the training rows of folds, and computes forecasts of held-out rows.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+    setting : Setting
+    timer : Timer
+    judge_of : callable
+        Returns the judge for held-out targets and weights.
+    """
+
+    candidates: Sequence[Candidate]
+    setting: Setting
+    timer: Timer
+    judge_of: Callable[[Array, Float64Array], Judge]
+
+    def run(self, folds: Iterable[tuple[Part, Part]], n_folds: int) -> Played:
+        """Run the contest.
+
+        Parameters
+        ----------
+        folds : iterable of pairs of Part
+            Training rows and held-out rows.
+        n_folds : int
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the user presses Ctrl-C before the first candidate has forecasts.
+        """
+        played = Played([Entry(one) for one in self.candidates])
+        with Interrupts() as interrupts:
+            try:
+                for number, (train, test) in enumerate(folds, start=1):
+                    if number > 1 and self.timer.left <= 0:
+                        played.notes.append(
+                            f"The time limit ended the contest after {number - 1} of {n_folds} "
+                            "folds."
+                        )
+                        break
+                    played.truths.append(Part(None, test.y, test.weights))
+                    self._run_fold(played, train, test, (number, n_folds), interrupts)
+            except KeyboardInterrupt:
+                if not played.present:
+                    raise
+                for entry in played.entries:
+                    if not entry.forecasts and not entry.is_out:
+                        entry.leave_out("the contest was interrupted before its turn")
+                played.notes.append("It was interrupted, and the best candidate so far is used.")
+        if not played.present:
+            raise _failure(played)
+        return played
+
+    def _run_fold(
+        self,
+        played: Played,
+        train: Part,
+        test: Part,
+        place: tuple[int, int],
+        interrupts: Interrupts,
+    ) -> None:
+        """Fit and validate all candidates on one fold."""
+        found: dict[str, Found] = {}
+        for entry in played.entries:
+            if entry.is_out:
+                continue
+            left = self.timer.left
+            if left <= 0 and played.present:
+                if place[0] == 1:
+                    entry.leave_out(f"no time was left of {self.timer.limit:g} s")
+                continue
+            reason = entry.candidate.reason_against(train.X.shape, found, left)
+            if reason is not None:
+                entry.leave_out(reason)
+                continue
+            is_last = entry is played.entries[-1]
+            try:
+                self._enter(entry, train, test, found, self._limit(place, is_last=is_last), place)
+            except FAILURES as error:
+                text = " ".join(str(error).split())
+                entry.leave_out(f"{type(error).__name__}: {text}", error)
+            if interrupts.seen:
+                raise KeyboardInterrupt
+
+    def _limit(self, place: tuple[int, int], *, is_last: bool) -> float | None:
+        """Return the seconds that the next candidate may take."""
+        if self.timer.limit is None:
+            return None
+        number, n_folds = place
+        return max(self.timer.left, 1.0) * SHARES_OF_TIME[is_last] / (n_folds - number + 1)
+
+    def _enter(
+        self,
+        entry: Entry,
+        train: Part,
+        test: Part,
+        found: dict[str, Found],
+        limit: float | None,
+        place: tuple[int, int],
+    ) -> None:
+        """Fit and validate a candidate on one fold."""
+        candidate, judge = entry.candidate, self.judge_of(test.y, test.amounts)
+        model = candidate.estimator(self.setting, train.X.shape, found, limit)
+        start = time.monotonic()
+        with _without_remarks():
+            train.fit(model)
+            middle = time.monotonic()
+            forecast = judge.forecast(model, test.X)
+        if not np.isfinite(forecast.values).all():
+            raise ValueError(f"{candidate.key} predicts numbers that are not finite")
+        entry.keep(model, forecast)
+        entry.fit_seconds += middle - start
+        entry.predict_seconds += time.monotonic() - middle
+        if limit is not None and middle - start > limit:
+            entry.note += f"{', ' if entry.note else ''}search cut after {limit:.0f} s"
+        found[candidate.key] = Found(model, middle - start)
+        loss = np.average(judge.losses(forecast, test.y), weights=test.amounts)
+        where = f" on fold {place[0]} of {place[1]}" if place[1] > 1 else ""
+        self.timer.show(f"{candidate.key}{where}: {judge.loss_name} {loss:.4f}")
+
+
+def _failure(played: Played) -> Exception:
+    """Return the error of a contest without any forecast."""
+    errors = [entry.error for entry in played.entries if entry.error is not None]
+    if errors:
+        return errors[0]
+    reasons = "; ".join(f"{one.candidate.key}: {one.note}" for one in played.entries)
+    return ValueError(f"no candidate can be fitted ({reasons}). Pass other candidates.")
+
+
+class _without_remarks(warnings.catch_warnings):
+    """Hide the warnings of candidates. The final fit shows those of the winner."""
+
+    def __enter__(self) -> Any:
+        result = super().__enter__()
+        for kind in (UserWarning, ConvergenceWarning, RuntimeWarning):
+            warnings.simplefilter("ignore", kind)
+        return result

@@ -1,0 +1,113 @@
+"""Turn the columns of a table into numbers, separately for each part of its rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import _safe_indexing as rows_of
+
+from quadfeat._utils.columns import names_of_frame
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.front_door.splits import Fold
+from quadfeat.tables import TableEncoder
+
+
+class Part(NamedTuple):
+    """Some rows as numbers, with targets and weights."""
+
+    X: Any
+    y: Array
+    weights: Float64Array | None
+
+    @property
+    def amounts(self) -> Float64Array:
+        """The weights, which are ones by default."""
+        return np.ones(len(self.y)) if self.weights is None else self.weights
+
+    def fit(self, model: Any) -> Any:
+        """Fit a model to these rows."""
+        if self.weights is None:
+            return model.fit(self.X, self.y)
+        return model.fit(self.X, self.y, sample_weight=self.weights)
+
+
+class Table(NamedTuple):
+    """Rows with targets, before their columns are encoded.
+
+    Attributes
+    ----------
+    X : array, CSR matrix or data frame
+        Validated numbers unless ``encodes``.
+    y : array
+    weights : array of shape (n_rows,) or None
+    groups : array of shape (n_rows,) or None
+    encodes : bool
+        Whether an encoder has to convert the columns.
+    """
+
+    X: Any
+    y: Array
+    weights: Float64Array | None
+    groups: Array | None
+    encodes: bool
+
+    def rows(self, which: NDArray[np.intp]) -> Table:
+        """Return some of the rows."""
+        weights, groups = (
+            None if one is None else one[which] for one in (self.weights, self.groups)
+        )
+        return Table(rows_of(self.X, which), self.y[which], weights, groups, self.encodes)
+
+    def present(self) -> Table:
+        """Return the rows of positive weight."""
+        if self.weights is None or (self.weights > 0).all():
+            return self
+        return self.rows(np.flatnonzero(self.weights > 0))
+
+    def encoded(self) -> tuple[Part, TableEncoder | None]:
+        """Return the rows as numbers, and the encoder that was learned from them."""
+        if not self.encodes:
+            return Part(self.X, self.y, self.weights), None
+        encoder = TableEncoder()
+        return Part(encoder.fit_transform(self.X, self.y), self.y, self.weights), encoder
+
+    def split(self, fold: Fold) -> tuple[Part, Part]:
+        """Return the training rows and the held-out rows of a fold as numbers.
+
+        The held-out rows take no part in learning the encoder.
+        """
+        train, encoder = self.rows(fold.train).encoded()
+        test = self.rows(fold.test)
+        X = test.X if encoder is None else encoder.transform(test.X)
+        return train, Part(X, test.y, test.weights)
+
+    def numbers(self) -> Any:
+        """Return the columns as numbers without the help of targets, to find copies of rows."""
+        return TableEncoder().fit(self.X).transform(self.X) if self.encodes else self.X
+
+
+def needs_encoder(X: Any) -> bool:
+    """Return whether columns have names, text or missing values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> needs_encoder(np.zeros((2, 2))), needs_encoder([["a", 1.0]]), needs_encoder([[np.nan]])
+    (False, True, True)
+    """
+    if sparse.issparse(X):
+        return False
+    if names_of_frame(X) is not None:
+        return True
+    try:
+        table = np.asarray(X)
+    except ValueError:  # rows of different lengths: validation has the better message
+        return False
+    if table.ndim != 2 or table.shape[0] == 0:
+        return False
+    if table.dtype.kind not in "biuf":
+        return table.dtype.kind in "OUS"
+    return table.dtype.kind == "f" and bool(np.isnan(table).any())
