@@ -3,7 +3,8 @@
 The frames are made from the tables bike and adult in ``QUADFEAT_DATA``. Bike has one column of ISO
 text in place of year, month, day, weekday and hour, names of weather and season, and 5% missing
 values in three columns. Adult has its eight columns of text, with missing values where the
-original file has question marks. HistGradientBoosting gets the same columns, with its own support
+original file has question marks. QuadratureRidge and LocalGaussianProcess run after a TableEncoder,
+which KernelRegressor contains. HistGradientBoosting gets the same columns, with its own support
 for categories and missing values, and year, month, weekday and hour of a date as integers.
 
     QUADFEAT_DATA=folder python benchmarks/raw_frames.py [--out docs/measured]
@@ -25,7 +26,10 @@ from threadpoolctl import threadpool_limits
 
 from contest import data, scores
 from quadfeat import (
+    KernelClassifier,
+    KernelRegressor,
     LocalGaussianProcess,
+    LocalGaussianProcessClassifier,
     QuadratureRidge,
     QuadratureRidgeClassifier,
     TableEncoder,
@@ -114,19 +118,13 @@ class ForTrees:
 def models(is_regression: bool) -> dict[str, Any]:
     """Return the models to compare, by name."""
     if is_regression:
-        return {
-            "TableEncoder, QuadratureRidge": make_pipeline(
-                TableEncoder(), QuadratureRidge(random_state=0)
-            ),
-            "TableEncoder, LocalGaussianProcess": make_pipeline(
-                TableEncoder(), LocalGaussianProcess()
-            ),
-        }
-    return {
-        "TableEncoder, QuadratureRidgeClassifier": make_pipeline(
-            TableEncoder(), QuadratureRidgeClassifier(random_state=0)
-        ),
-    }
+        ours: list[Any] = [QuadratureRidge(random_state=0), LocalGaussianProcess()]
+        whole: Any = KernelRegressor()
+    else:
+        ours = [QuadratureRidgeClassifier(random_state=0), LocalGaussianProcessClassifier()]
+        whole = KernelClassifier()
+    parts = {type(one).__name__: make_pipeline(TableEncoder(), one) for one in ours}
+    return parts | {type(whole).__name__: whole}
 
 
 def scored(model: Any, X: Any, y: Array, X_test: Any, y_test: Array) -> scores.Scores:

@@ -50,6 +50,7 @@ def wide_table(n_columns, kind, tmp_path):
         "regression",
         described,
         frame,
+        frame,
         target,
         False,
         False,

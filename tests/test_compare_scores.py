@@ -18,7 +18,7 @@ from sklearn.datasets import make_circles
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from quadfeat import QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat import KernelClassifier, KernelRegressor
 from quadfeat.apps.compare import boosting, columns, conclusions, contest, fitting, verdict
 from quadfeat.apps.compare.boosting import HIST, LIGHTGBM
 from quadfeat.apps.compare.contest import Problem
@@ -34,7 +34,7 @@ from quadfeat.apps.compare.contestants import (
 )
 from quadfeat.apps.compare.measuring import PeakMemory, cpu_seconds
 from quadfeat.apps.compare.scoring import Coding, Prediction
-from tables import command, people, run_script, save
+from tables import FAST, command, people, run_script, save
 
 SMALL = ["--max-components", "16", "--folds", "3", "--jobs", "1"]
 
@@ -144,18 +144,22 @@ def circles(scoring="accuracy", n=160):
 
 
 class TestContestants:
-    def test_quadrature_ridge_gets_unprepared_columns(self):
+    def test_the_kernel_model_gets_raw_columns(self, monkeypatch):
+        for name, value in FAST.items():
+            monkeypatch.setitem(fitting.MODEL_SETTINGS, name, value)
         problem = circles()
-        problem.rows = 1000.0 * problem.rows + 5.0
+        sides = np.where(problem.rows["a"] > 0, "right", None)
+        problem.raw = problem.rows.assign(side=sides)
         fold = problem.fold(0)
         assert_allclose(fold.X_train.std(axis=0), 1.0)
-        assert fold.plain_train.std() > 100
+        assert list(fold.raw_train) == ["a", "b", "side"]
+        assert_array_equal(fold.raw_test["side"].isna(), fold.raw_test["a"] <= 0)
         row = contest.run_cell(problem, contest.Cell("contest", MODEL, 0))
         seed = contest.seed_of(0, MODEL, 0)
-        model = QuadratureRidgeClassifier(**fitting.MODEL_SETTINGS, random_state=seed)
-        model.fit(fold.plain_train, fold.y_train)
-        assert row["accuracy"] == model.score(fold.plain_test, fold.y_test)
-        expected = metrics.log_loss(fold.y_test, model.predict_proba(fold.plain_test))
+        model = KernelClassifier(**fitting.MODEL_SETTINGS, random_state=seed)
+        model.fit(fold.raw_train, fold.y_train)
+        assert row["accuracy"] == model.score(fold.raw_test, fold.y_test)
+        expected = metrics.log_loss(fold.y_test, model.predict_proba(fold.raw_test))
         assert_allclose(row["log_loss"], expected)
 
     def test_boosted_trees_have_their_defaults(self):
@@ -401,5 +405,5 @@ class TestCommand:
 
 def test_the_default_model_has_the_settings_of_the_script():
     model = fitting.default_model("regression", balanced=False, seed=3)
-    expected = QuadratureRidge(**fitting.MODEL_SETTINGS, random_state=3)
+    expected = KernelRegressor(**fitting.MODEL_SETTINGS, random_state=3)
     assert model.get_params() == expected.get_params()

@@ -16,7 +16,7 @@ pytest.importorskip("typer", reason="needs quadfeat[study]")
 from sklearn.metrics import log_loss, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat import KernelClassifier, QuadratureFeatures, QuadratureRidge
 from quadfeat.apps.compare import fitting, snippet
 from quadfeat.apps.compare.contestants import (
     HIST,
@@ -168,16 +168,16 @@ def blobs(classes, n=150):
 
 
 class TestModel:
-    """QuadratureRidge takes a few lines in memory, and blocks for a large file."""
+    """The kernel model takes five lines, and a large file is read in blocks."""
 
     def test_a_table_of_numbers_takes_five_lines(self, tmp_path, run):
         table = load(save(blobs(2), tmp_path / "blobs.csv"), "kind")
         script = snippet.build(table, MODEL, None, 0, alpha=np.nan)
         lines = [line for line in script.split("\n\n")[1].splitlines() if line[:1] not in " )"]
-        assert len(lines) <= 6  # with the names of columns
+        assert len(lines) <= 6
         assert "prepare" not in script
         scope, score = run(script)
-        model = QuadratureRidgeClassifier(**fitting.MODEL_SETTINGS, random_state=0)
+        model = KernelClassifier(**fitting.MODEL_SETTINGS, random_state=0)
         model.fit(scope["X_train"], scope["y_train"])
         assert score == model.score(scope["X_test"], scope["y_test"])
 

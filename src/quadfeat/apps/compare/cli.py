@@ -145,6 +145,7 @@ def compare(
             exact_rows=exact_rows,
             max_components=max_components,
             seed=seed,
+            raw=table.raw,
         )
         created = make_folder(out)
         check_writable(out, [*report.FILES, FILE])

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from quadfeat import QuadratureFeatures
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.apps.compare import boosting, fitting
-from quadfeat.apps.compare.columns import Column, is_plain, preparation
+from quadfeat.apps.compare.columns import Column, preparation
 from quadfeat.apps.compare.contestants import (
     BOOSTERS,
     EXACT,
@@ -72,21 +72,34 @@ class Fold:
     X_train, X_test : ndarray
         Prepared columns.
     y_train, y_test : ndarray
-    plain_train, plain_test : ndarray or None
-        Unprepared columns, if all are numbers and none is missing.
+    raw_train, raw_test : DataFrame
+        Columns as they are in the file.
     """
 
     X_train: Float64Array
     X_test: Float64Array
     y_train: Array
     y_test: Array
-    plain_train: Float64Array | None = None
-    plain_test: Float64Array | None = None
+    raw_train: pd.DataFrame
+    raw_test: pd.DataFrame
 
 
 @dataclass(eq=False)
 class Problem:
-    """The data of the comparison, and its settings."""
+    """The data of the comparison, and its settings.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        Tidy columns: numbers, and categories as strings.
+    y : ndarray of shape (n_rows,)
+    columns : list of Column
+    scoring : str
+    folds, exact_rows, max_components, seed : int
+        Options of the command.
+    raw : DataFrame, default=None
+        Columns as they are in the file. None means ``rows``.
+    """
 
     rows: pd.DataFrame
     y: Array
@@ -96,6 +109,7 @@ class Problem:
     exact_rows: int = 2000
     max_components: int = 2048
     seed: int = 0
+    raw: pd.DataFrame | None = None
     _prepared: dict[int, Fold] = field(default_factory=dict)
 
     @property
@@ -117,14 +131,14 @@ class Problem:
             train = np.random.default_rng(seed_of(self.seed, "order", k)).permutation(train)
             parts = self.rows.iloc[train], self.rows.iloc[test]
             prepare = preparation(self.columns).fit(parts[0])
-            plain = is_plain(self.columns)
+            raw = self.rows if self.raw is None else self.raw
             self._prepared[k] = Fold(
                 prepare.transform(parts[0]),
                 prepare.transform(parts[1]),
                 self.y[train],
                 self.y[test],
-                parts[0].to_numpy(np.float64) if plain else None,
-                parts[1].to_numpy(np.float64) if plain else None,
+                raw.iloc[train],
+                raw.iloc[test],
             )
         return self._prepared[k]
 
@@ -287,7 +301,8 @@ def _rule_error(problem: Problem, cell: Cell) -> Row:
 def _contest(problem: Problem, cell: Cell) -> Row:
     """Train and test a model on a fold."""
     fold = problem.fold(cell.fold)
-    X, y = fold.X_train, fold.y_train
+    X: Any = fold.X_train
+    y = fold.y_train
     if cell.stage == "kernel":
         X, y = X[:CHOICE_ROWS], y[:CHOICE_ROWS]
     elif cell.contestant == EXACT:
@@ -296,9 +311,9 @@ def _contest(problem: Problem, cell: Cell) -> Row:
     found: Row = {"train_rows": len(X), "test_rows": len(fold.X_test)}
     if cell.contestant == GUESS:
         return {**found, **_scores(problem, coding, coding.guess(len(fold.X_test)), fold)}
-    X_test = fold.X_test
-    if cell.contestant == MODEL and fold.plain_train is not None and fold.plain_test is not None:
-        X, X_test = fold.plain_train, fold.plain_test
+    X_test: Any = fold.X_test
+    if cell.contestant == MODEL:
+        X, X_test = fold.raw_train, fold.raw_test
     memory = PeakMemory()
     start = cpu_seconds()
     fit, transform = _fit(problem, cell, X, y, coding)
@@ -326,7 +341,7 @@ def _scores(problem: Problem, coding: Coding, predicted: Prediction, fold: Fold)
 
 
 def _fit(
-    problem: Problem, cell: Cell, X: Array, y: Array, coding: Coding
+    problem: Problem, cell: Cell, X: Any, y: Array, coding: Coding
 ) -> tuple[fitting.Fit, Callable[[Array], Array]]:
     """Return a fitted model, and its map from rows to features."""
     transform: Callable[[Array], Array] = _identity

@@ -11,7 +11,7 @@ from quadfeat.apps.reporting.colors import Color
 # Names in files.
 GUESS = "guess"
 LINEAR = "linear"
-MODEL = "QuadratureRidge"
+MODEL = "kernel model"
 OURS = "quadfeat"
 RBF_SAMPLER = "RBFSampler"
 NYSTROEM = "Nystroem"
@@ -46,7 +46,7 @@ class Contestant:
 CONTESTANTS = {
     GUESS: Contestant("Constant prediction", Color("#5f6368", "#b4b8bd"), "|"),
     LINEAR: Contestant("Linear model", Color("#5f6368", "#b4b8bd"), "D"),
-    MODEL: Contestant("Learned kernel (quadfeat)", Color("#b83a00", "#ff9a5c"), "P"),
+    MODEL: Contestant("Kernel model (quadfeat)", Color("#b83a00", "#ff9a5c"), "P"),
     OURS: Contestant("Quadrature features", Color("#a3004f", "#ff94c2"), "o"),
     RBF_SAMPLER: Contestant("Random Fourier features", Color("#0b5c8f", "#7cc4f0"), "s"),
     NYSTROEM: Contestant("Nyström features", Color("#00695c", "#5fd6c6"), "^"),
@@ -90,7 +90,7 @@ def class_name(name: str, task: Task) -> str:
     Examples
     --------
     >>> class_name(MODEL, "classification"), class_name(HIST, "regression")
-    ('QuadratureRidgeClassifier', 'HistGradientBoostingRegressor')
+    ('KernelClassifier', 'HistGradientBoostingRegressor')
     """
     classifier = "Classifier" if task == "classification" else ""
     if name in BOOSTERS:
@@ -98,7 +98,7 @@ def class_name(name: str, task: Task) -> str:
     names = {
         GUESS: "DummyClassifier" if classifier else "DummyRegressor",
         LINEAR: f"Ridge{classifier}",
-        MODEL: f"QuadratureRidge{classifier}",
+        MODEL: "KernelClassifier" if classifier else "KernelRegressor",
         OURS: "QuadratureFeatures",
         EXACT: "KernelRidge",
     }
@@ -115,7 +115,10 @@ def explanation(name: str, task: Task, exact_rows: int) -> str:
             else "Predicts the mean of the target and ignores all columns."
         ),
         LINEAR: f"{kind} of scikit-learn on the prepared columns, without a kernel.",
-        MODEL: f"{kind} of quadfeat with default settings: it learns the kernel from the data.",
+        MODEL: (
+            f"{kind} of quadfeat with default settings, on the raw columns: it learns kernels from "
+            "the data, and chooses between features and nearest rows."
+        ),
         OURS: (
             f"Ridge regression on {kind} of quadfeat. Cross-validation chooses the kernel, the "
             "rule and the number of features D."

@@ -1,7 +1,7 @@
 """Fit the models of the comparison.
 
 Feature maps, the linear model and exact kernel ridge use ridge regression, and all choose their
-penalty in the same way. ``QuadratureRidge`` and boosted trees keep their default settings.
+penalty in the same way. The kernel model and boosted trees keep their default settings.
 
 The penalty is the one of ``PENALTIES`` with the smallest leave-one-out error. Computing that error
 takes an eigendecomposition, so a sample of the rows chooses the penalty, and the model is then
@@ -24,7 +24,13 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import GridSearchCV, KFold
 
-from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat import (
+    KernelClassifier,
+    KernelRegressor,
+    QuadratureFeatures,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+)
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.apps.compare.boosting import booster
 from quadfeat.apps.compare.scoring import Task
@@ -57,8 +63,8 @@ class Fit:
     """
 
     alpha: float
-    predict: Callable[[Array], Float64Array]
-    probabilities: Callable[[Array], Float64Array] | None = None
+    predict: Callable[[Any], Float64Array]
+    probabilities: Callable[[Any], Float64Array] | None = None
 
 
 def fit_quadrature(
@@ -117,20 +123,21 @@ def default_model(task: Task, *, balanced: bool, seed: int) -> Any:
     Examples
     --------
     >>> type(default_model("regression", balanced=False, seed=0)).__name__
-    'QuadratureRidge'
+    'KernelRegressor'
     """
     if task == "regression":
-        return QuadratureRidge(**MODEL_SETTINGS, random_state=seed)
+        return KernelRegressor(**MODEL_SETTINGS, random_state=seed)
     weights = "balanced" if balanced else None
-    return QuadratureRidgeClassifier(**MODEL_SETTINGS, class_weight=weights, random_state=seed)
+    return KernelClassifier(**MODEL_SETTINGS, class_weight=weights, random_state=seed)
 
 
-def fit_default(X: Array, y: Array, task: Task, *, balanced: bool, seed: int) -> Fit:
+def fit_default(X: Any, y: Array, task: Task, *, balanced: bool, seed: int) -> Fit:
     """Fit the model of quadfeat with default settings.
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_columns)
+    X : DataFrame or ndarray of shape (n_rows, n_columns)
+        Raw columns of any kind.
     y : ndarray of shape (n_rows,)
         Numbers or classes, depending on the task.
     task : {"classification", "regression"}
@@ -146,10 +153,15 @@ def fit_default(X: Array, y: Array, task: Task, *, balanced: bool, seed: int) ->
     >>> bool(abs(fit.predict(X)[:, 0] - np.sin(X[:, 0])).mean() < 0.01)
     True
     """
-    model = default_model(task, balanced=balanced, seed=seed).fit(X, y)
-    if task == "classification":
-        return _classifier(model)
-    return Fit(float(model.alpha_), lambda rows: model.predict(rows)[:, None])
+    return _without_penalty(default_model(task, balanced=balanced, seed=seed).fit(X, y), task)
+
+
+def _without_penalty(model: Any, task: Task) -> Fit:
+    """Wrap a fitted model that has no penalty to report."""
+    if task == "regression":
+        return Fit(np.nan, lambda rows: model.predict(rows)[:, None])
+    # Use probabilities as decision values.
+    return Fit(np.nan, lambda rows: _decisions(model.predict_proba(rows)), model.predict_proba)
 
 
 def fit_booster(name: str, X: Array, y: Array, task: Task, *, balanced: bool, seed: int) -> Fit:
@@ -166,11 +178,7 @@ def fit_booster(name: str, X: Array, y: Array, task: Task, *, balanced: bool, se
     >>> bool(((fit.probabilities(X)[:, 1] > 0.5) == y).mean() > 0.95)
     True
     """
-    model = booster(name, task, balanced=balanced, seed=seed).fit(X, y)
-    if task == "regression":
-        return Fit(np.nan, lambda rows: model.predict(rows)[:, None])
-    # Use probabilities as decision values.
-    return Fit(np.nan, lambda rows: _decisions(model.predict_proba(rows)), model.predict_proba)
+    return _without_penalty(booster(name, task, balanced=balanced, seed=seed).fit(X, y), task)
 
 
 def _decisions(probabilities: Float64Array) -> Float64Array:

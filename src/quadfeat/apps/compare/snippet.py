@@ -11,7 +11,7 @@ import numpy as np
 from quadfeat.apps.compare.boosting import class_of, settings_of
 from quadfeat.apps.compare.columns import MOST_CATEGORIES, ORIGIN, any_missing, is_plain, named
 from quadfeat.apps.compare.contest import DEFAULT_RULE
-from quadfeat.apps.compare.contestants import BOOSTERS, LINEAR, MODEL, OURS, RBF_SAMPLER
+from quadfeat.apps.compare.contestants import BOOSTERS, LINEAR, MODEL, OURS, RBF_SAMPLER, class_name
 from quadfeat.apps.compare.fitting import MODEL_SETTINGS
 from quadfeat.apps.compare.lines import WIDTH, call, indented, name_list, script
 from quadfeat.apps.compare.scoring import Scoring
@@ -37,8 +37,8 @@ def build(
 ) -> str:
     """Return a script that trains a model. It runs in the folder of the table.
 
-    The script prints the score on held-out rows. For ``QuadratureRidge`` and a large file, it
-    trains on all rows, block by block, and prints a few predictions.
+    The script prints the score on held-out rows. For the kernel model and a large file, it
+    trains ``QuadratureRidge`` on all rows, block by block, and prints a few predictions.
     """
     balanced = scoring == "balanced-accuracy"
     if contestant == MODEL and can_stream(table) and not balanced:
@@ -48,8 +48,11 @@ def build(
         imports.add("import numpy as np")
     lines = [*table.code, *_without_missing_targets(table), *_lists(table), *_conversions(table)]
     rows = "table"
-    if contestant == MODEL and is_plain(table.columns):
-        rows = "table[numeric]"
+    if contestant == MODEL:
+        rows = "X"
+        lines = [*table.code, *_without_missing_targets(table)]
+        unused = ", ".join(map(quoted, [table.target, *named(table.columns, "dropped")]))
+        lines += call("X = table.drop", [f"columns=[{unused}]"])
         lines += call(f"model = {_model(table, imports)}", _model_arguments(balanced, seed))
     else:
         imports.add("from sklearn.pipeline import make_pipeline")
@@ -89,6 +92,9 @@ def definition(
     width: int = WIDTH,
 ) -> list[str]:
     """Return the lines that define the model alone, without imports and preparation."""
+    if contestant == MODEL:
+        name, arguments = class_name(MODEL, table.task), _model_arguments(balanced, seed)
+        return call(f"model = {name}", arguments, width)
     definitions, steps = _steps(
         table,
         contestant,
@@ -158,7 +164,7 @@ def _arguments(settings: Mapping[str, Any]) -> str:
 
 def _model(table: Table, imports: set[str]) -> str:
     """Return the class name of the model of quadfeat."""
-    name = "QuadratureRidge" + ("Classifier" if table.task == "classification" else "")
+    name = class_name(MODEL, table.task)
     imports.add(f"from quadfeat import {name}")
     return name
 
@@ -218,7 +224,10 @@ def can_stream(table: Table) -> bool:
 
 
 def _streaming(table: Table, seed: int) -> str:
-    """Return a script that trains ``QuadratureRidge`` on blocks of a file."""
+    """Return a script that trains ``QuadratureRidge`` on blocks of a file.
+
+    It is the candidate of the kernel model that does not need all rows at once.
+    """
     imports: set[str] = set()
     plain = is_plain(table.columns)
     simple = plain and not table.target_missing and not table.text_target
@@ -233,7 +242,8 @@ def _streaming(table: Table, seed: int) -> str:
         lines += call("blocks = ParquetBlocks", [*arguments, 'dtype="float64"'])
     else:
         lines = _blocks(table, plain, imports)
-    name = _model(table, imports)
+    name = "QuadratureRidge" + ("Classifier" if table.task == "classification" else "")
+    imports.add(f"from quadfeat import {name}")
     if "from quadfeat import ParquetBlocks" in imports:
         imports -= {"from quadfeat import ParquetBlocks", f"from quadfeat import {name}"}
         imports.add(f"from quadfeat import ParquetBlocks, {name}")

@@ -38,6 +38,8 @@ class Table:
         All other columns, including those that are dropped.
     rows : DataFrame
         The columns to learn from: numbers as float64, categories as strings.
+    raw : DataFrame
+        The same columns as they are in the file.
     y : ndarray of shape (n_rows,)
         Strings or numbers for classification, float64 for regression.
     text_target : bool
@@ -58,6 +60,7 @@ class Table:
     task: Task
     columns: list[Column]
     rows: pd.DataFrame
+    raw: pd.DataFrame
     y: Array
     text_target: bool
     target_missing: bool
@@ -148,6 +151,7 @@ def load(
         decided,
         columns,
         tidy(frame, columns),
+        frame[named(columns, "number", "date", "category")],
         y,
         text_target,
         bool(without),

@@ -2,7 +2,7 @@
 
 Among the linear model and feature maps, the one-standard-error rule decides. The best of many
 scores is partly luck, so every model within one standard error of the best is good enough, and the
-simplest of them is chosen. ``QuadratureRidge`` is chosen instead if it has the best score, or if it
+simplest of them is chosen. The kernel model is chosen instead if it has the best score, or if it
 is within one standard error and needs much less memory. Boosted trees are chosen if they are better
 than that choice.
 
@@ -40,7 +40,7 @@ from quadfeat.apps.compare.contestants import (
 CONFIDENCE = 0.95  # of intervals
 CLEARLY = 2.0  # standard errors by which a rule must beat the default, and a model the constant
 SAME = 1e-4  # scores that differ by less than this fraction come from the same predictions
-# QuadratureRidge wins a tie if it needs less than this share of the memory of the other model, and
+# The kernel model wins a tie if it needs less than this share of the memory of the other model, and
 # the other model needs more than this number of megabytes. Smaller amounts do not matter.
 LESS_MEMORY = 0.8
 MUCH_MEMORY = 100.0
@@ -122,11 +122,11 @@ class Verdict:
     ours : tuple of str and int
         Quadrature features, with the fewest features that are near their best score.
     alone : tuple of str and int
-        The recommended model of quadfeat: ``QuadratureRidge`` or ``ours``.
+        The recommended model of quadfeat: the kernel model or ``ours``.
     rival : tuple of str and int or None
         The best model with another name than ``key``.
     saves_memory : bool
-        Whether ``QuadratureRidge`` is recommended because it needs less memory than an equally
+        Whether the kernel model is recommended because it needs less memory than an equally
         good model.
     hopeless : bool
         Whether no model beats a constant prediction by two standard errors.
@@ -263,9 +263,9 @@ def _best(scores: pd.DataFrame, keys: Sequence[Key]) -> Key:
 def _with_model(
     scores: pd.DataFrame, simple: list[Key], model: list[Key], memory: Mapping[Key, float]
 ) -> tuple[Key, bool]:
-    """Return the simplest model that is near the best, or ``QuadratureRidge``.
+    """Return the simplest model that is near the best, or the kernel model.
 
-    The second value is True if ``QuadratureRidge`` was chosen for its smaller memory.
+    The second value is True if the kernel model was chosen for its smaller memory.
     """
     best = _best(scores, [*simple, *model])
     near = _near(scores, simple, best)
