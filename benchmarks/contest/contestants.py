@@ -22,6 +22,7 @@ from quadfeat import (
     KernelClassifier,
     KernelRegressor,
     LocalGaussianProcess,
+    LocalGaussianProcessClassifier,
     QuadratureRidge,
     QuadratureRidgeClassifier,
 )
@@ -126,7 +127,7 @@ def _ours(n_components: int, task: Task, seed: int) -> Any:
 
 def _local(task: Task, seed: int) -> Any:
     """Return the Gaussian process on neighbors with no settings. It has no seed."""
-    return LocalGaussianProcess()
+    return LocalGaussianProcess() if task == "regression" else LocalGaussianProcessClassifier()
 
 
 def _front_door(task: Task, seed: int) -> Any:
@@ -185,7 +186,6 @@ CONTESTANTS: dict[str, Contestant] = {
         "quadfeat, neighbors",
         _local,
         ours=True,
-        tasks=("regression",),
         predictive=_ridge_predictive,
     ),
 }

@@ -29,7 +29,7 @@ gradients need no inverse, only :math:`\lambda` and :math:`q = A^{-1} (y - \hat 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -251,6 +251,59 @@ def log_likelihood(
     return LogLikelihood(value, by_factors, float(by_alpha), by_signal, signal)
 
 
+class MeanLoss(NamedTuple):
+    """A loss of the means at some queries, and its gradient.
+
+    Attributes
+    ----------
+    value : float
+    by_factors : array of shape (d,)
+        The derivatives by the logarithms of the factors of the columns.
+    by_alpha : float
+        The derivative by the logarithm of the noise-to-signal ratio.
+    """
+
+    value: float
+    by_factors: Float64Array
+    by_alpha: float
+
+
+def mean_loss(
+    kernel: SeparationKernel,
+    hoods: Neighborhoods,
+    alpha: float,
+    loss: Callable[[Float64Array, slice], tuple[float, Float64Array]],
+) -> MeanLoss:
+    """Return a loss of the means of the latent function at the queries.
+
+    Parameters
+    ----------
+    kernel : SeparationKernel
+        Its scale is ignored.
+    hoods : Neighborhoods
+    alpha : float
+        The ratio of noise variance to signal variance.
+    loss : callable
+        Takes the means of a slice of the queries, shape (n, n_outputs), and the slice. Returns
+        their total loss, and its derivatives by the means.
+    """
+    total, by_factors, by_alpha = 0.0, np.zeros(hoods.offsets.shape[2]), 0.0
+    for rows in hoods.slices():
+        part = hoods.part(rows)
+        matrices, with_query, *separations = _covariances(kernel, part, alpha)
+        lower, _ = cholesky(matrices)
+        solved = _Solved(lower, with_query, part.targets)
+        value, by_mean = loss(solved.mean, rows)
+        weights, residuals = solved.weights()
+        pulls = np.einsum("nko,no->nk", residuals, by_mean)
+        mixed = -pulls[:, :, None] * weights[:, None]
+        by_matrix = 0.5 * (mixed + mixed.transpose(0, 2, 1))
+        total += value
+        by_factors += _by_factors(kernel, part, separations, (by_matrix, pulls))
+        by_alpha += alpha * float(np.sum(np.einsum("nkk->nk", by_matrix) * part.noise))
+    return MeanLoss(total, by_factors, by_alpha)
+
+
 class _Solved:
     """Solutions of the linear systems of some neighborhoods.
 
@@ -306,7 +359,7 @@ class _Piece:
 
     def gradient(self, signal: Float64Array) -> tuple[Float64Array, float]:
         """Return the derivatives by the logarithms of the factors and of alpha."""
-        offsets, kernel = self.hoods.offsets, self.kernel
+        kernel = self.kernel
         ratios = self.errors / (signal * self.variances[:, None])
         by_variance = -0.5 * (
             self.errors.shape[1] / self.variances
@@ -322,14 +375,36 @@ class _Piece:
         by_alpha = self.alpha * float(
             np.sum(diagonal * self.hoods.noise) + by_variance @ self.noise
         )
-        by_separation = by_matrix * kernel.slope_at(self.between)
-        # Expand the squared differences, to use a matrix product.
-        totals = by_separation.sum(axis=2)
-        by_factors = 4.0 * np.einsum("nk,nkd->d", totals, offsets**2)
-        by_factors -= 4.0 * np.einsum("nkd,nkd->d", by_separation @ offsets, offsets)
-        by_query = by_query * kernel.slope_at(self.to_query)
-        by_factors += 2.0 * np.einsum("nk,nkd->d", by_query, self.hoods.to_queries**2)
+        separations = self.between, self.to_query
+        by_factors = _by_factors(kernel, self.hoods, separations, (by_matrix, by_query))
         return by_factors, by_alpha
+
+
+def _by_factors(
+    kernel: SeparationKernel,
+    hoods: Neighborhoods,
+    separations: Sequence[Float64Array],
+    by_values: Sequence[Float64Array],
+) -> Float64Array:
+    """Return derivatives by the logarithms of factors, given those by the kernel values.
+
+    Parameters
+    ----------
+    kernel : SeparationKernel
+    hoods : Neighborhoods
+    separations : sequence of arrays of shape (n_queries, k, k) and (n_queries, k)
+        The squared distances between neighbors, and to the query.
+    by_values : sequence of arrays of the same shapes
+        The derivatives by the kernel values. The matrices are symmetric.
+    """
+    offsets = hoods.offsets
+    by_between = by_values[0] * kernel.slope_at(separations[0])
+    # Expand the squared differences, to use a matrix product.
+    found = 4.0 * np.einsum("nk,nkd->d", by_between.sum(axis=2), offsets**2)
+    found -= 4.0 * np.einsum("nkd,nkd->d", by_between @ offsets, offsets)
+    by_query = by_values[1] * kernel.slope_at(separations[1])
+    found += 2.0 * np.einsum("nk,nkd->d", by_query, hoods.to_queries**2)
+    return np.asarray(found)
 
 
 def _covariances(
