@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
 
 from contest import data, scores
 from quadfeat import (
@@ -105,7 +106,7 @@ class ForTrees:
         frame = frame.astype(self.levels)
         if "hour" in frame:
             hours = pd.to_datetime(frame.pop("hour"))
-            for part in ("year", "month", "dayofweek", "hour"):
+            for part in ("year", "month", "day_of_week", "hour"):
                 frame[part] = getattr(hours.dt, part)
         return frame
 
@@ -131,7 +132,7 @@ def models(is_regression: bool) -> dict[str, Any]:
 def scored(model: Any, X: Any, y: Array, X_test: Any, y_test: Array) -> scores.Scores:
     """Fit a model; return its scores on the test rows, and its CPU seconds."""
     start = time.process_time()
-    with warnings.catch_warnings():
+    with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
         if y.dtype.kind == "f":

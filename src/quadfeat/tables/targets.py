@@ -53,6 +53,8 @@ class MeanTargets:
         numbers.
         """
         y = np.asarray(y)
+        if y.dtype.kind == "O":  # numbers are kept, and other objects become text
+            y = np.array(y.tolist())
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         if y.dtype.kind == "f" or y.ndim == 2:
