@@ -19,6 +19,8 @@ from sklearn.svm import SVC, SVR
 
 from contest.data import Task
 from quadfeat import (
+    KernelClassifier,
+    KernelRegressor,
     LocalGaussianProcess,
     LocalGaussianProcessClassifier,
     QuadratureRidge,
@@ -128,6 +130,12 @@ def _local(task: Task, seed: int) -> Any:
     return LocalGaussianProcess() if task == "regression" else LocalGaussianProcessClassifier()
 
 
+def _front_door(task: Task, seed: int) -> Any:
+    """Return the front door with no settings, which chooses between our other models."""
+    kind = KernelRegressor if task == "regression" else KernelClassifier
+    return kind(random_state=seed)
+
+
 def _ridge_predictive(model: Any, X: Array) -> tuple[Array, Array]:
     """Return the distribution of targets of a model of ours, alone or in a pipeline."""
     mean, deviation = model.predict(X, return_std=True)
@@ -168,6 +176,12 @@ CONTESTANTS: dict[str, Contestant] = {
         )
         for n in (1024, 4096)
     },
+    "front-door": Contestant(
+        "KernelRegressor / KernelClassifier",
+        _front_door,
+        ours=True,
+        predictive=_ridge_predictive,
+    ),
     "local": Contestant(
         "quadfeat, neighbors",
         _local,

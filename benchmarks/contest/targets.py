@@ -34,6 +34,38 @@ TARGETS: dict[tuple[str, str, str], tuple[str, float]] = {
         for table in ("kin40k", "protein", "california", "bike", "pumadyn32nm")
     },
 }
+TARGETS |= {
+    ("front-door", table, "r2"): ("at least", bound)
+    for table, bound in {
+        "kin40k": 0.99,
+        "protein": 0.71,
+        "california": 0.855,
+        "bike": 0.95,
+        "pumadyn32nm": 0.95,
+        "house8L": 0.67,
+        "powerplant": 0.96,
+    }.items()
+}
+TARGETS |= {
+    ("front-door", table, "accuracy"): ("at least", bound)
+    for table, bound in {"covtype": 0.95, "letter": 0.975, "adult": 0.855, "mnist": 0.98}.items()
+}
+TARGETS["front-door", "adult", "log_loss"] = ("at most", 0.32)
+TARGETS |= {
+    ("front-door", table, "fit_seconds"): ("at most", 120.0 if task == "regression" else 600.0)
+    for table, task in TASKS.items()
+}
+# The front door is compared with the models it chooses from, and with LightGBM on all regression
+# tables together.
+FRONT_DOOR = "front-door"
+CHOICES = ("local", "quadfeat-1024", "quadfeat-4096")
+MOST_BELOW_CHOICES = 0.005
+REGRESSION = "regression tables"
+MOST_LOST_TO_LIGHTGBM = 1
+# The validated loss may be smaller than the loss on test rows by this many standard errors of their
+# difference, on average over tables.
+MOST_OPTIMISM = 2.0
+ALL = "all tables"
 NOT_BELOW_BOOSTING = {"quadfeat-4096": ("kin40k", "pumadyn32nm", "protein")}
 DEFAULTS = {"quadfeat-1024": "default-1024", "quadfeat-4096": "default-4096"}
 MOST_BELOW_DEFAULT = {"regression": 0.005, "classes": 0.003}
@@ -59,11 +91,11 @@ class Verdict(NamedTuple):
 
 def verdicts(results: Results, tables: Sequence[str]) -> list[Verdict]:
     """Return the verdicts on all targets of some tables."""
-    found = [*_bounds(results), *_boosting(results)]
+    found = [*_bounds(results), *_boosting(results), *_front_door(results)]
     for contestant in GROUPS["ours"]:
         for table in TASKS:
             found += _of_contestant(results, table, contestant)
-    return [verdict for verdict in found if verdict.table in tables]
+    return [verdict for verdict in found if verdict.table in (*tables, REGRESSION, ALL)]
 
 
 def _bounds(results: Results) -> Iterator[Verdict]:
@@ -82,6 +114,45 @@ def _boosting(results: Results) -> Iterator[Verdict]:
             gain = _difference(results, table, contestant, "boosting")
             met = None if gain is None else gain >= 0
             yield Verdict(contestant, table, f"not below {label}", _text(gain, "+.4f"), met)
+
+
+def _front_door(results: Results) -> Iterator[Verdict]:
+    """Yield the verdicts on what the front door promises about its choice."""
+    for table in TASKS:
+        gains = [_difference(results, table, FRONT_DOOR, one) for one in CHOICES]
+        least = min((gain for gain in gains if gain is not None), default=None)
+        met = None if least is None else least >= -MOST_BELOW_CHOICES
+        target = f"at most {MOST_BELOW_CHOICES:g} below the best of its candidates"
+        yield Verdict(FRONT_DOOR, table, target, _text(least, "+.4f"), met)
+    tables = [table for table in TASKS if TASKS[table] == "regression"]
+    known = [_difference(results, table, FRONT_DOOR, "lightgbm") for table in tables]
+    found = [gain for gain in known if gain is not None]
+    n_wins, least_wins = sum(gain >= 0 for gain in found), len(tables) - MOST_LOST_TO_LIGHTGBM
+    is_known = len(found) == len(tables)
+    measured = f"{n_wins} of {len(found)}" if is_known else f"{len(found)} of {len(tables)} tables"
+    target = f"at or above LightGBM on at least {least_wins}"
+    met = n_wins >= least_wins if is_known else None
+    yield Verdict(FRONT_DOOR, REGRESSION, target, measured, met)
+    scores = [one for table in TASKS if (one := optimism(results, table)) is not None]
+    mean = float(np.mean(scores)) if scores else None
+    target = f"validated loss at most {MOST_OPTIMISM:g} standard errors below the test loss"
+    met = None if mean is None else mean <= MOST_OPTIMISM
+    yield Verdict(FRONT_DOOR, ALL, target, _text(mean, "+.2f"), met)
+
+
+def optimism(results: Results, table: str) -> float | None:
+    """Return the test loss minus the validated loss of the front door, in standard errors.
+
+    The standard error is that of the validated loss and of as many rows as the test rows.
+    """
+    result = results.get(Trial(table, FRONT_DOOR), {})
+    validated = result.get("validated")
+    if validated is None or not np.isfinite(validated["standard_error"]):
+        return None
+    loss = 1.0 - result["r2"] if TASKS[table] == "regression" else result["log_loss"]
+    ratio = validated["n_rows"] / result["n_test"]
+    error = validated["standard_error"] * np.sqrt(1.0 + ratio)
+    return float((loss - validated["loss"]) / error)
 
 
 def _of_contestant(results: Results, table: str, contestant: str) -> Iterator[Verdict]:

@@ -81,6 +81,14 @@ def run(trial: Trial) -> Result:
     found["warnings"] = sorted({f"{one.category.__name__}: {one.message}" for one in caught})
     if hasattr(model, "why_"):
         found["why"] = str(model.why_)
+    if hasattr(model, "leaderboard_"):
+        best = model.leaderboard_[0]
+        found["validated"] = {
+            "loss": best.loss,
+            "standard_error": best.standard_error,
+            "n_rows": best.n_rows,
+            "shares": {row.name: row.share for row in model.leaderboard_ if row.took_part},
+        }
     return found
 
 

@@ -143,7 +143,7 @@ class FrontDoor(Explained):
         return Setting(self.is_regression, seed, self.n_jobs)
 
     def _table(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Table:
-        """Validate the rows, and drop those of weight zero."""
+        """Validate the rows, their targets, weights and groups."""
         X, y = to_numpy(X, "X"), to_numpy(y, "y")
         encodes = needs_encoder(X)
         if encodes:
@@ -170,7 +170,7 @@ class FrontDoor(Explained):
         if groups is not None:
             groups = np.asarray(groups)
             check_consistent_length(X, groups)
-        return Table(X, y, weights, groups, encodes).present()
+        return Table(X, y, weights, groups, encodes)
 
     def _numbers(self, X: Any) -> Any:
         """Return rows for prediction as numbers."""

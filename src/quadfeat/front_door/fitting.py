@@ -46,9 +46,10 @@ def fit_table(
     timer : Timer
     """
     if door.cv is None and len(chosen) == 1:
-        return fit_alone(chosen[0], table, setting, timer)
+        return fit_alone(chosen[0], table.present(), setting, timer)
     reason = _reason_against_contest(table)
     folds = [] if reason else _folds(door, table, setting)
+    table = table.present()
     if not folds:
         reason = reason or f"{len(table.y):,} rows are too few to compare candidates"
         serving = [one for one in chosen if one.serves_streams] or list(chosen)
@@ -82,15 +83,17 @@ def _reason_against_contest(table: Table) -> str | None:
 
 def _folds(door: Any, table: Table, setting: Setting) -> list[Fold]:
     """Return the folds of the contest; none if there are too few rows."""
-    y = table.y
     if door.cv is not None:
-        folds = given_folds(door.cv, y, table.groups, classes=not setting.is_regression)
+        classes = not setting.is_regression
+        folds = given_folds(door.cv, table.y, table.groups, table.is_present, classes=classes)
         if not door.refit and len(folds) > 1:
             raise ValueError(
                 f"refit=False needs one held-out part, but cv has {len(folds)} folds. Use "
                 "refit=True, or a splitter with one split, such as ShuffleSplit(1)."
             )
         return folds
+    table = table.present()
+    y = table.y
     if table.groups is not None:
         units = np.unique(table.groups, return_inverse=True)[1].reshape(-1)
         check_groups(units)

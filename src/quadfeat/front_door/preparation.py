@@ -61,11 +61,15 @@ class Table(NamedTuple):
         )
         return Table(rows_of(self.X, which), self.y[which], weights, groups, self.encodes)
 
+    @property
+    def is_present(self) -> NDArray[np.bool_]:
+        """Whether each row has a positive weight."""
+        return np.ones(len(self.y), dtype=bool) if self.weights is None else self.weights > 0
+
     def present(self) -> Table:
         """Return the rows of positive weight."""
-        if self.weights is None or (self.weights > 0).all():
-            return self
-        return self.rows(np.flatnonzero(self.weights > 0))
+        is_present = self.is_present
+        return self if is_present.all() else self.rows(np.flatnonzero(is_present))
 
     def encoded(self) -> tuple[Part, TableEncoder | None]:
         """Return the rows as numbers, and the encoder that was learned from them."""

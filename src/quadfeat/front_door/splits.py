@@ -29,6 +29,11 @@ class Fold(NamedTuple):
     train: NDArray[np.intp]
     test: NDArray[np.intp]
 
+    def among(self, is_present: NDArray[np.bool_]) -> Fold:
+        """Return the fold after rows were dropped, with the numbers of the remaining rows."""
+        numbers = np.cumsum(is_present) - 1
+        return Fold(*(numbers[rows[is_present[rows]]] for rows in self))
+
 
 def usual_folds(
     units: NDArray[np.intp], strata: NDArray[np.intp], seed: int, *, once: bool = False
@@ -88,13 +93,20 @@ def _ranks(stratum: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp
     return ranks, sizes
 
 
-def given_folds(cv: Any, y: Array, groups: Any, *, classes: bool) -> list[Fold]:
-    """Return the folds of a splitter of scikit-learn, a number of folds, or an iterable."""
+def given_folds(
+    cv: Any, y: Array, groups: Any, is_present: NDArray[np.bool_], *, classes: bool
+) -> list[Fold]:
+    """Return the folds of a splitter of scikit-learn, a number of folds, or an iterable.
+
+    They split all rows. Their indices are those of the rows that are present.
+    """
     if groups is not None and isinstance(cv, (int, np.integer)):
         cv = GroupKFold(int(cv))
     splitter = check_cv(cv, y, classifier=classes)
     rows = np.zeros((len(y), 1))
-    folds = [Fold(*map(_indices, pair)) for pair in splitter.split(rows, y, groups)]
+    folds = [
+        Fold(*map(_indices, pair)).among(is_present) for pair in splitter.split(rows, y, groups)
+    ]
     if not folds or not all(len(fold.train) and len(fold.test) for fold in folds):
         raise ValueError(
             f"cv={check.one_line(cv)} gives no rows to fit or no held-out rows in some fold. Pass "
