@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 # Without a contest, a fit takes a second instead of several.
-FAST = {"candidates": ["features"], "time_limit": None}
+FAST = {"candidates": ["features"]}
 
 
 def command(*arguments, settings=FAST, draw=True):

@@ -256,7 +256,8 @@ def comparisons(found: Findings) -> list[str]:
     lines += _in_equal_time(found)
     for name in (MODEL, LINEAR):
         if (name, 0) in found.scores.columns:
-            lines.append(_compared(found, (name, 0), ours))
+            line = _compared(found, (name, 0), ours)
+            lines.append(f"{line} {_choices(found)}" if name == MODEL else line)
     for name in BOOSTERS:
         if (name, 0) in found.scores.columns:
             lines.append(_compared(found, (name, 0), found.verdict.alone))
@@ -276,6 +277,16 @@ def comparisons(found: Findings) -> list[str]:
         name = title((first["contestant"], int(first["D"])))
         lines.append(f"{count} failed. The first: {name}: {first['failed']}")
     return lines
+
+
+def _choices(found: Findings) -> str:
+    """Return what the kernel model chose on the folds."""
+    rows = found.rows[(found.rows["contestant"] == MODEL) & (found.rows["failed"] == "")]
+    counts = rows["choice"].value_counts()
+    if len(counts) == 1:
+        return f"On each fold, it chose {counts.index[0]}."
+    parts = [f"{choice} on {count}" for choice, count in counts.items()]
+    return f"Of {len(rows)} folds, it chose {', '.join(parts[:-1])} and {parts[-1]}."
 
 
 def _compared(found: Findings, one: Key, other: Key) -> str:

@@ -282,6 +282,7 @@ def _row(problem: Problem, cell: Cell, **found: Any) -> Row:
         "predict_cpu_seconds": np.nan,
         "peak_memory_mb": np.nan,
         "alpha": np.nan,
+        "choice": "",
         "train_rows": 0,
         "test_rows": 0,
         "failed": "",
@@ -326,7 +327,7 @@ def _contest(problem: Problem, cell: Cell) -> Row:
     if coding.task == "classification" and fit.probabilities is not None:
         probabilities = fit.probabilities(X_test)
     found.update(_scores(problem, coding, Prediction(values, probabilities), fold))
-    found["alpha"] = fit.alpha
+    found["alpha"], found["choice"] = fit.alpha, fit.choice
     if cell.contestant in MAPS:
         assert cell.kernel is not None
         rng = np.random.default_rng(seed_of(problem.seed, "error", cell.fold))

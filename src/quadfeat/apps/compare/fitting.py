@@ -16,7 +16,7 @@ transformer as its map, and gives the same predictions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,11 +60,14 @@ class Fit:
         Maps rows to predictions or decision values, one column per target.
     probabilities : callable or None
         Maps rows to class probabilities, for models that have them.
+    choice : str
+        The candidates that the kernel model chose.
     """
 
     alpha: float
     predict: Callable[[Any], Float64Array]
     probabilities: Callable[[Any], Float64Array] | None = None
+    choice: str = ""
 
 
 def fit_quadrature(
@@ -153,7 +156,9 @@ def fit_default(X: Any, y: Array, task: Task, *, balanced: bool, seed: int) -> F
     >>> bool(abs(fit.predict(X)[:, 0] - np.sin(X[:, 0])).mean() < 0.01)
     True
     """
-    return _without_penalty(default_model(task, balanced=balanced, seed=seed).fit(X, y), task)
+    model = default_model(task, balanced=balanced, seed=seed).fit(X, y)
+    chosen = [row.name for row in model.leaderboard_ if row.share > 0]
+    return replace(_without_penalty(model, task), choice=" + ".join(chosen))
 
 
 def _without_penalty(model: Any, task: Task) -> Fit:
