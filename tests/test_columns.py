@@ -57,7 +57,7 @@ def test_missing_values_in_a_frame(name):
             call()
         assert str(raised.value) == (
             f"Input X contains NaN: columns 'b', 'g' hold missing values. {name} needs complete "
-            "rows: impute the values first, for example with SimpleImputer in a pipeline."
+            "rows: impute the values first, for example with TableEncoder in a pipeline."
         )
 
 

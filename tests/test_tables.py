@@ -43,6 +43,7 @@ def mixed(n_rows=N, seed=0):
                 ordered=True,
             ),
             "side": rng.choice(["left", "right"], n_rows),
+            "month": rng.choice([f"month {k:02}" for k in range(12)], n_rows),
             "street": rng.choice([f"street {k}" for k in range(60)], n_rows),
             "name": [f"name {k}" for k in range(n_rows)],
             "seen": pd.date_range("2020-01-01", periods=n_rows, freq="7h"),
@@ -71,6 +72,7 @@ KINDS = {
     "color": "category",
     "grade": "rank",
     "side": "category",
+    "month": "category and mean target",
     "street": "mean target",
     "name": "all values differ",
     "seen": "date",
@@ -389,6 +391,20 @@ class TestMeanTargets:
         assert_allclose(found[:, 1], -2 * found[:, 0])
         assert_allclose(found[:, :1], TableEncoder().fit_transform(self.street, self.y))
 
+    def test_categories_of_medium_size_have_levels_and_a_mean(self):
+        frame = mixed()[["month"]]
+        y = np.sin(frame["month"].str.removeprefix("month ").astype(int)) + rng.normal(size=N)
+        levels = OneHotEncoder(sparse_output=False).fit_transform(frame)
+        encoder = TableEncoder()
+        found = encoder.fit_transform(frame, y)
+        assert_array_equal(found[:, :-1], levels)
+        assert_array_equal(encoder.get_feature_names_out()[-2:], ["month_month 11", "month_mean"])
+        # The mean alone is that of a column with many levels, for training rows and for others.
+        alone = TableEncoder(5)
+        assert_array_equal(found[:, -1:], alone.fit_transform(frame, y))
+        assert_array_equal(encoder.transform(frame)[:, -1:], alone.transform(frame))
+        assert_array_equal(TableEncoder().fit_transform(frame), levels)
+
     def test_counts_are_numbers(self):
         counts = np.round(50 + 10 * self.y).astype(int)
         encoder = TableEncoder().fit(self.street, counts)
@@ -654,6 +670,8 @@ class TestFiles:
             ("category", {"levels": [1]}, "levels of encodings_ are not strings"),
             ("rank", {"ranks": None}, "ranks of encodings_ is a NoneType"),
             ("mean target", {"means": np.zeros((3, 1))}, r"means of encodings_ has shape \(3, 1\)"),
+            ("category and mean target", {"mean": None}, "mean of encodings_ is a NoneType"),
+            ("category and mean target", {"one_hot": 1}, "one_hot of encodings_ is a int"),
             ("mean target", {"names": (1,)}, "names of encodings_ are not strings"),
             ("date", {"parts": ("century",)}, r"parts of encodings_ are \('century',\)"),
             ("date", {"origin": 0.5}, "origin of encodings_ is a float"),
@@ -664,5 +682,11 @@ class TestFiles:
                 save(forged(kind, **change), tmp_path / "forged")
         short = clone(fitted).fit(frame, targets(frame))
         short.encodings_ = short.encodings_[:-1]
-        with pytest.raises(ValueError, match="encodings_ are for 11 columns, not 12"):
+        with pytest.raises(ValueError, match="encodings_ are for 12 columns, not 13"):
             save(short, tmp_path / "forged")
+
+
+def test_the_diagram_of_notebooks():
+    frame = mixed()
+    for encoder in (TableEncoder(), TableEncoder().fit(frame, targets(frame))):
+        assert "TableEncoder" in encoder._repr_html_()

@@ -106,7 +106,7 @@ class NotFiniteError(ValueError):
             sentences.append(
                 f"Input {self.table} contains NaN: {holding(self.missing, self.names)} missing "
                 f"values{place}. {owner} needs complete rows: impute the values first, for example "
-                "with SimpleImputer in a pipeline."
+                "with TableEncoder in a pipeline."
             )
         if self.infinite:
             sentences.append(
@@ -203,7 +203,7 @@ def _without_numbers(X: Any, table: str, estimator: Any, error: Exception) -> Ex
         return ValueError(
             f"Input {table} contains text: {holding(list(texts), names)} text, such as "
             f"{str(example)!r}. {owner} needs numbers: encode the columns first, for example with "
-            "OneHotEncoder in a pipeline, or convert them to numbers."
+            "TableEncoder in a pipeline, or convert them to numbers."
         )
     if all(_is_missing(value) for value in found.values()):
         return NotFiniteError(tuple(found), (), "object", table, owner, names)

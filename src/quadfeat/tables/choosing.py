@@ -10,7 +10,11 @@ from quadfeat.tables.categories import OneHotEncoding
 from quadfeat.tables.columns import Column
 from quadfeat.tables.dates import DateEncoding
 from quadfeat.tables.encodings import ColumnEncoding, EmptyEncoding, NumberEncoding, RankEncoding
-from quadfeat.tables.targets import MeanEncoding, MeanTargets
+from quadfeat.tables.targets import LevelsAndMeanEncoding, MeanEncoding, MeanTargets
+
+# With more levels, a category also has an output for the mean target. On samples of adult, that
+# lowers the log loss.
+FEW_LEVELS = 10
 
 NO_VALUES = "no values"
 ALL_DIFFER = "all values differ"
@@ -62,11 +66,14 @@ def encodings_of(
             return DateEncoding.of(column, has_indicator(column))
         if column.is_ordered:
             return RankEncoding.of(column, has_indicator(column))
-        if has_many_levels(column, max_categories):
-            if len(column.levels) == np.count_nonzero(~column.missing):
-                return EmptyEncoding(ALL_DIFFER)
-            if targets is not None:
-                return MeanEncoding.of(column, targets)
-        return OneHotEncoding.of(column, min_frequency, max_categories)
+        is_long = has_many_levels(column, max_categories)
+        if is_long and len(column.levels) == np.count_nonzero(~column.missing):
+            return EmptyEncoding(ALL_DIFFER)
+        if is_long and targets is not None:
+            return MeanEncoding.of(column, targets)
+        one_hot = OneHotEncoding.of(column, min_frequency, max_categories)
+        if targets is None or not has_many_levels(column, FEW_LEVELS):
+            return one_hot
+        return LevelsAndMeanEncoding(one_hot, MeanEncoding.of(column, targets))
 
     return tuple(choose(column) for column in columns)

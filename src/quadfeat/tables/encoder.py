@@ -19,11 +19,11 @@ from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.io import checks, register
 from quadfeat.io.pickles import VersionedState
-from quadfeat.tables.choosing import encodings_of, has_many_levels
+from quadfeat.tables.choosing import FEW_LEVELS, encodings_of, has_many_levels
 from quadfeat.tables.columns import Column, read, read_as
 from quadfeat.tables.encodings import ColumnEncoding
 from quadfeat.tables.reading import Table, read_table
-from quadfeat.tables.targets import N_FOLDS, MeanTargets, cross_fitted
+from quadfeat.tables.targets import N_FOLDS, MeanTargets
 
 Self = TypeVar("Self", bound="TableEncoder")
 
@@ -44,10 +44,11 @@ class TableEncoder(TransformerMixin, VersionedState):
     ==============================  =============================================================
     numbers, booleans, durations    the number, durations in seconds. Missing values become the
                                     median, and an output says where, unless they are rare
-    category or text, few levels    one output for each level; rare levels share one. Missing
-                                    values are a level. Two levels make one output
-    text with many levels           the mean target of a level; without targets, the most frequent
-                                    levels as above
+    category or text                one output for each level; rare levels share one. Missing
+                                    values are a level. Two levels make one output. More than 10
+                                    levels have another output, the mean target of a level
+    text with many levels           the mean target alone; without targets, one output for each of
+                                    the most frequent levels
     ordered category of pandas      the rank
     date, time or ISO text          years since the median date, and sine and cosine of the
                                     position in the year, the week and the day, as far as they vary
@@ -58,8 +59,8 @@ class TableEncoder(TransformerMixin, VersionedState):
     Parameters
     ----------
     max_categories : int, default=30
-        Text and categories with more levels are encoded by mean targets. Without targets, at most
-        this many levels have their own output.
+        Text and categories with more levels are encoded by mean targets alone. Without targets, at
+        most this many levels have their own output.
     min_frequency : int or "auto", default="auto"
         Levels and missing values in fewer rows are rare. ``"auto"`` means 10 rows, or 1% of the
         rows if that is less.
@@ -72,7 +73,8 @@ class TableEncoder(TransformerMixin, VersionedState):
         The encoding of each input column.
     kinds_ : list of str
         How each input column is encoded: ``"number"``, ``"category"``, ``"mean target"``,
-        ``"rank"``, ``"date"``, ``"no values"``, or ``"all values differ"``.
+        ``"category and mean target"``, ``"rank"``, ``"date"``, ``"no values"``, or
+        ``"all values differ"``.
     input_of_output_ : array of shape (n_outputs,)
         The position of the input column of each output.
     n_features_in_ : int
@@ -157,12 +159,13 @@ class TableEncoder(TransformerMixin, VersionedState):
         table, columns, targets = self._learn(X, y)
         n_rows = table.n_rows
         folds = generator(self.random_state).permutation(n_rows) % N_FOLDS
-        parts = (
-            cross_fitted(column, targets, folds)
-            if targets is not None and encoding.is_of_targets
-            else encoding.encode(column)
-            for encoding, column in zip(self.encodings_, columns, strict=True)
-        )
+
+        def encoded(encoding: ColumnEncoding, column: Column) -> Float64Array:
+            if targets is not None and hasattr(encoding, "encode_training"):
+                return np.asarray(encoding.encode_training(column, targets, folds))
+            return encoding.encode(column)
+
+        parts = map(encoded, self.encodings_, columns)
         return _matrix(parts, n_rows, len(self.input_of_output_), table.dtype)
 
     def transform(self, X: Any) -> Array:
@@ -245,8 +248,8 @@ class TableEncoder(TransformerMixin, VersionedState):
             check_consistent_length(table.X, y)
         columns = [read(column) for column in table.columns]
         _check_finite(columns, table)
-        uses_targets = any(has_many_levels(column, most) for column in columns)
-        targets = MeanTargets.of(y) if y is not None and uses_targets else None
+        is_used = y is not None and any(has_many_levels(c, min(most, FEW_LEVELS)) for c in columns)
+        targets = MeanTargets.of(y) if is_used else None
         draft.encodings_ = encodings_of(columns, most, least, targets)
         if not len(draft.input_of_output_):
             raise ValueError(

@@ -27,9 +27,6 @@ class ColumnEncoding(ABC):
     kind: str
     reads: Kind
 
-    # Whether training rows have to be encoded by cross-fitting.
-    is_of_targets = False
-
     @abstractmethod
     def suffixes(self) -> list[str]:
         """Return what follows the column's name in the names of the outputs."""

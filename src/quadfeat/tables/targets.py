@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from quadfeat._utils.validation import Float64Array
 from quadfeat.io import checks, register
+from quadfeat.tables.categories import OneHotEncoding
 from quadfeat.tables.columns import Column
 from quadfeat.tables.encodings import ColumnEncoding, check_levels, positions
 
@@ -104,7 +105,6 @@ class MeanEncoding(ColumnEncoding):
 
     kind = "mean target"
     reads = "text"
-    is_of_targets = True
 
     @classmethod
     def of(cls, column: Column, targets: MeanTargets) -> MeanEncoding:
@@ -122,6 +122,12 @@ class MeanEncoding(ColumnEncoding):
     def encode(self, column: Column) -> Float64Array:
         return self.means[positions(column, self.levels)]
 
+    def encode_training(
+        self, column: Column, targets: MeanTargets, folds: NDArray[np.intp]
+    ) -> Float64Array:
+        """Return the outputs for the training rows, each by the targets of other folds."""
+        return cross_fitted(column, targets, folds)
+
     def check_consistency(self) -> None:
         check_levels(self.levels)
         checks.expect(
@@ -130,6 +136,43 @@ class MeanEncoding(ColumnEncoding):
         )
         shape = (len(self.levels) + 2, len(self.names))
         checks.check_array(self.means, shape, np.float64, "means of encodings_")
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class LevelsAndMeanEncoding(ColumnEncoding):
+    """One output for each level, followed by the mean target.
+
+    Kernels learn a lengthscale for each output. So they can treat levels with similar targets as
+    similar, and still tell them apart.
+
+    Attributes
+    ----------
+    one_hot : OneHotEncoding
+    mean : MeanEncoding
+    """
+
+    one_hot: OneHotEncoding
+    mean: MeanEncoding
+
+    kind = "category and mean target"
+    reads = "text"
+
+    def suffixes(self) -> list[str]:
+        return [*self.one_hot.suffixes(), *self.mean.suffixes()]
+
+    def encode(self, column: Column) -> Float64Array:
+        return np.hstack([self.one_hot.encode(column), self.mean.encode(column)])
+
+    def encode_training(
+        self, column: Column, targets: MeanTargets, folds: NDArray[np.intp]
+    ) -> Float64Array:
+        """Return the outputs for the training rows, with means of other folds."""
+        return np.hstack([self.one_hot.encode(column), cross_fitted(column, targets, folds)])
+
+    def check_consistency(self) -> None:
+        checks.check_kind(self.one_hot, OneHotEncoding, "one_hot of encodings_")
+        checks.check_kind(self.mean, MeanEncoding, "mean of encodings_")
 
 
 def cross_fitted(column: Column, targets: MeanTargets, folds: NDArray[np.intp]) -> Float64Array:
