@@ -16,6 +16,7 @@ from quadfeat.neighbors.conditional import (
     condition,
     log_likelihood,
 )
+from quadfeat.neighbors.reference import joined
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.search import NearestRows, batches
 
@@ -94,16 +95,19 @@ class LocalProcess:
         for part in batches(len(X), self._rows_at_once):
             queries = np.clip(X[part], *self._limits) * settings.factors
             found = nearest.to(queries, settings.n_neighbors)
-            parts.append(condition(settings.kernel, self._hoods(queries, found), settings.alpha))
-        return _joined(parts)
+            parts.append(self._conditions(self._hoods(queries, found)))
+        return joined(parts)
 
     def left_out(self, which: Array) -> Conditional:
         """Return the distribution at some of the own rows, given all other rows."""
         parts = []
         for part in batches(len(which), self._rows_at_once):
-            hoods = self.without_own(which[part])
-            parts.append(condition(self.settings.kernel, hoods, self.settings.alpha))
-        return _joined(parts)
+            parts.append(self._conditions(self.without_own(which[part])))
+        return joined(parts)
+
+    def _conditions(self, hoods: Neighborhoods) -> Conditional:
+        settings = self.settings
+        return condition(settings.kernel, hoods, settings.alpha, self._nearest.n_threads)
 
     def likelihood_of(
         self, hoods: Neighborhoods, which: Array, settings: Settings | None = None
@@ -124,6 +128,7 @@ class LocalProcess:
             settings.alpha,
             scatter=rows.scatter[which].sum(axis=0),
             n_spare=float(rows.n_spare[which].sum()),
+            n_threads=self._nearest.n_threads,
         )
 
     def without_own(self, which: Array) -> Neighborhoods:
@@ -140,7 +145,3 @@ class LocalProcess:
     def _rows_at_once(self) -> int:
         width = self.rows.X.shape[1] + self.rows.Y.shape[1] + 1
         return max(1, ENTRIES_AT_ONCE // (width * self.settings.n_neighbors))
-
-
-def _joined(parts: list[Conditional]) -> Conditional:
-    return Conditional(*(np.concatenate(values) for values in zip(*parts, strict=True)))
