@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse.linalg import LinearOperator, minres
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.kernel_approximation import Nystroem
 
 import quadfeat
 from quadfeat import (
     LocalGaussianProcess,
+    LocalGaussianProcessClassifier,
     QuadratureFeatures,
     QuadratureRidge,
     QuadratureRidgeClassifier,
@@ -256,6 +257,7 @@ PARTS = [
 ]
 MODELS = [
     LocalGaussianProcess("matern32", n_neighbors=10, alpha=0.1),
+    LocalGaussianProcessClassifier("gaussian", n_neighbors=10, alpha=0.1, class_weight="balanced"),
     QuadratureFeatures("matern32", n_components=N_COLUMNS, reweight=True, random_state=1),
     QuadratureRidge("arccos1", n_components=N_COLUMNS, alpha="gcv", random_state=1),
     QuadratureRidgeClassifier(
@@ -335,7 +337,7 @@ def model_with(part, kind=QuadratureRidge):
 
 def fitted(estimator, X=X):
     """Return an estimator fitted to suitable targets."""
-    if isinstance(estimator, QuadratureRidgeClassifier):
+    if is_classifier(estimator):
         return clone(estimator).fit(X, as_rows(LABELS, X))
     return clone(estimator).fit(X, as_rows(Y, X))
 

@@ -18,7 +18,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from contest.data import Task
-from quadfeat import LocalGaussianProcess, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat import (
+    LocalGaussianProcess,
+    LocalGaussianProcessClassifier,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+)
 from quadfeat._utils.validation import Array
 
 COLUMNS = 1024  # of the maps of scikit-learn
@@ -120,7 +125,7 @@ def _ours(n_components: int, task: Task, seed: int) -> Any:
 
 def _local(task: Task, seed: int) -> Any:
     """Return the Gaussian process on neighbors with no settings. It has no seed."""
-    return LocalGaussianProcess()
+    return LocalGaussianProcess() if task == "regression" else LocalGaussianProcessClassifier()
 
 
 def _ridge_predictive(model: Any, X: Array) -> tuple[Array, Array]:
@@ -167,7 +172,6 @@ CONTESTANTS: dict[str, Contestant] = {
         "quadfeat, neighbors",
         _local,
         ours=True,
-        tasks=("regression",),
         predictive=_ridge_predictive,
     ),
 }

@@ -1,18 +1,19 @@
 """Approximate kernel methods with quadrature-based random features, at the cost of linear models.
 
-=============================  ==================================================================
-``QuadratureRidge``            Kernel ridge regression and Gaussian processes
-``QuadratureRidgeClassifier``  Kernel ridge classification with probabilities
-``LocalGaussianProcess``       Gaussian processes on nearest rows, for narrow kernels
-``QuadratureFeatures``         The feature map of a kernel, for pipelines
-``ParquetBlocks``              Parquet files larger than memory, for ``fit`` and ``score``
-``save``, ``load``             Files of maps and models, without code
-``grow``                       Add columns to a fitted map
-``transform_into``             Write features into an array that you provide
-``show_config``                Print the versions and the core that computes features
-``KernelError``                The result of ``QuadratureFeatures.kernel_error``
-``AlphaPath``                  The attribute ``path_`` of a model: the alphas that were tried
-=============================  ==================================================================
+==================================  ================================================================
+``QuadratureRidge``                 Kernel ridge regression and Gaussian processes
+``QuadratureRidgeClassifier``       Kernel ridge classification with probabilities
+``LocalGaussianProcess``            Gaussian processes on nearest rows, for narrow kernels
+``LocalGaussianProcessClassifier``  Classification with Gaussian processes on nearest rows
+``QuadratureFeatures``              The feature map of a kernel, for pipelines
+``ParquetBlocks``                   Parquet files larger than memory, for ``fit`` and ``score``
+``save``, ``load``                  Files of maps and models, without code
+``grow``                            Add columns to a fitted map
+``transform_into``                  Write features into an array that you provide
+``show_config``                     Print the versions and the core that computes features
+``KernelError``                     The result of ``QuadratureFeatures.kernel_error``
+``AlphaPath``                       The attribute ``path_`` of a model: the alphas that were tried
+==================================  ================================================================
 
 Kernels are in :mod:`quadfeat.kernels`, rules in :mod:`quadfeat.rules`, rotations in
 :mod:`quadfeat.rotations`, plots in :mod:`quadfeat.plots` and error bounds in
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from quadfeat.maps import KernelError
     from quadfeat.models import (
         LocalGaussianProcess,
+        LocalGaussianProcessClassifier,
         QuadratureFeatures,
         QuadratureRidge,
         QuadratureRidgeClassifier,
@@ -47,6 +49,7 @@ __all__ = [
     "AlphaPath",
     "KernelError",
     "LocalGaussianProcess",
+    "LocalGaussianProcessClassifier",
     "ParquetBlocks",
     "QuadratureFeatures",
     "QuadratureRidge",
@@ -69,6 +72,7 @@ _HOMES = {
     "AlphaPath": "quadfeat.solvers",
     "KernelError": "quadfeat.maps",
     "LocalGaussianProcess": "quadfeat.models",
+    "LocalGaussianProcessClassifier": "quadfeat.models",
     "ParquetBlocks": "quadfeat.data",
     "QuadratureFeatures": "quadfeat.models",
     "QuadratureRidge": "quadfeat.models",

@@ -27,7 +27,8 @@ class ParquetBlocks:
 
     Pass it to ``fit`` or ``score`` of a model instead of ``X`` and ``y``. Iterating over it yields
     tuples ``(X, y)`` of a data frame and an array, which ``predict`` accepts one at a time; see the
-    examples. With ``target=None``, for files without targets, it yields data frames. The paths and the columns are checked at once; rows are read when they are needed.
+    examples. With ``target=None``, for files without targets, it yields data frames. The paths and
+    the columns are checked at once; rows are read when they are needed.
 
     Parameters
     ----------

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
-from quadfeat._utils import validation as check
-from quadfeat._utils.array_api import follows_input, to_numpy
+from quadfeat._utils.array_api import follows_input
 from quadfeat._utils.available import available_if
 from quadfeat._utils.fitted import on_snapshot
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.data.blocks import is_dask
-from quadfeat.data.rows import Rows
 from quadfeat.io import register
 from quadfeat.kernels import Kernel
 from quadfeat.models import parameters
 from quadfeat.models.base import QuadratureModel, can_add_rows
-from quadfeat.models.class_weights import ClassWeights, balanced, check_class_weight, check_keys
+from quadfeat.models.class_targets import ClassTargetsMixin
 from quadfeat.models.keywords import explain_keywords
-from quadfeat.models.lazy import lazily
 from quadfeat.models.scores import BlockScoreMixin
 from quadfeat.rules import Rule
 from quadfeat.solvers.base import Solution
@@ -51,7 +45,9 @@ def can_predict_proba(model: Any) -> bool:
 
 
 @register(model=True)
-class QuadratureRidgeClassifier(BlockScoreMixin, ClassifierMixin, QuadratureModel):
+class QuadratureRidgeClassifier(
+    BlockScoreMixin, ClassTargetsMixin, ClassifierMixin, QuadratureModel
+):
     r"""Classification by kernel ridge regression, in time linear in the number of rows.
 
     The model fits a ridge regression to a target for each class: 1 for rows of the class and -1
@@ -157,34 +153,9 @@ class QuadratureRidgeClassifier(BlockScoreMixin, ClassifierMixin, QuadratureMode
         check_classes(self.classes_, "classes_")
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def checked_targets(self, y: Any) -> Any:
-        """Validate and return the labels."""
-        check_classification_targets(y)
-        return column_or_1d(y, warn=True)
-
     def targets(self) -> Labels:
         """Return the encoding of labels as columns."""
         return Labels(self.classes_ if getattr(self, "_declared", False) else None)
-
-    def declare(self, classes: Any) -> None:
-        """Store the classes of all rows, if the user has passed them."""
-        if classes is not None:
-            self._declared = True
-            self.classes_ = classes
-
-    def check_parameters(self) -> None:
-        """Raise an error if a parameter is not valid, before any computation."""
-        super().check_parameters()
-        check_class_weight(self.class_weight)
-
-    def weighted(self, rows: Rows) -> Rows:
-        """Return the rows with their weights multiplied by the class weights."""
-        if self.class_weight is None:
-            return rows
-        weights = self.class_weight
-        if isinstance(weights, str):
-            self._balanced = weights = balanced(rows)
-        return rows.changed(ClassWeights(weights))
 
     def describe(self, solution: Solution) -> None:
         """Set the attribute ``classes_``."""
@@ -194,17 +165,6 @@ class QuadratureRidgeClassifier(BlockScoreMixin, ClassifierMixin, QuadratureMode
                 "attribute classes."
             )
         self.classes_ = solution.classes
-
-    def check_fit(self) -> None:
-        """Raise an error if there is only one class, or if class weights do not match."""
-        self._check_classes()
-        check_keys(self.class_weight, self.classes_.tolist())
-
-    def _check_classes(self) -> None:
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y has only one class, {self.classes_[0]!r}. Pass rows of at least two classes."
-            )
 
     @available_if(can_add_rows)
     def partial_fit(
@@ -229,15 +189,7 @@ class QuadratureRidgeClassifier(BlockScoreMixin, ClassifierMixin, QuadratureMode
         QuadratureRidgeClassifier
             This model. Its coefficients are computed on first use.
         """
-        declared = None
-        if classes is not None:
-            declared = np.unique(to_numpy(classes, "classes"))
-            if hasattr(self, "features_") and not np.array_equal(declared, self.classes_):
-                raise ValueError(
-                    f"classes={check.one_line(classes)} differs from the classes of earlier "
-                    f"batches, {check.one_line(self.classes_)}. Pass the same classes, or None."
-                )
-        return self._add(X, y, sample_weight, declared)
+        return self._add(X, y, sample_weight, self._declaration(classes))
 
     def _check_mergeable(self, other: Any) -> None:
         if hasattr(other, "_balanced"):
@@ -256,15 +208,6 @@ class QuadratureRidgeClassifier(BlockScoreMixin, ClassifierMixin, QuadratureMode
         self.targets().check_declared(joint_classes(self.classes_, other.classes_))
         super()._check_mergeable(other)
 
-    def reason_against_adding(self) -> str | None:
-        """Return the reason why rows cannot be added; None if they can."""
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            return (
-                "class_weight='balanced' needs the classes of all rows at once, so rows cannot be "
-                "added. Pass a dict of weights."
-            )
-        return super().reason_against_adding()
-
     @property
     @on_snapshot
     def coef_(self) -> Float64Array:
@@ -278,50 +221,6 @@ class QuadratureRidgeClassifier(BlockScoreMixin, ClassifierMixin, QuadratureMode
         """The intercepts."""
         intercept: Float64Array = self._solved().intercept
         return intercept
-
-    @follows_input
-    @on_snapshot
-    def decision_function(self, X: Any) -> Array:
-        """Compute the predicted target of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes, positive values mean the second class. A lazy Dask array if ``X`` is
-            a Dask collection.
-        """
-        if is_dask(X):
-            return self._lazily("decision_function", X)
-        X = self._validated(X)
-        self._check_classes()
-        decisions = self._decisions(X)
-        return decisions[:, 0] if len(self.classes_) == 2 else decisions
-
-    @follows_input
-    @on_snapshot
-    def predict(self, X: Any) -> Array:
-        """Predict the class with the largest decision value.
-
-        This can differ from the class with the largest probability, because
-        :meth:`predict_proba` may take class frequencies into account.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        if is_dask(X):
-            return self._lazily("predict", X)
-        decisions = self.decision_function(X)
-        which = (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
-        return self.classes_[which]
 
     @available_if(can_predict_proba)
     @follows_input
@@ -348,30 +247,9 @@ class QuadratureRidgeClassifier(BlockScoreMixin, ClassifierMixin, QuadratureMode
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        if is_dask(X):
-            return self._lazily("predict_proba", X)
-        decisions = self.decision_function(X)
-        return self._calibration().probabilities(decisions.reshape(len(decisions), -1))
+        return self._probabilities(X)
 
-    def _lazily(self, method: str, X: Any) -> Any:
-        """Return the result of a method for a Dask collection as a lazy Dask array."""
-        check_is_fitted(self)
-        self._check_classes()
-        n_classes = len(self.classes_)
-        if method == "predict":
-            return lazily(self, method, X, (), self.classes_.dtype)
-        if method == "decision_function":
-            return lazily(self, method, X, () if n_classes == 2 else (n_classes,))
-        return lazily(self, method, X, (n_classes,), calibration=self._calibration())
-
-    @property
-    @on_snapshot
-    def temperature_(self) -> float:
-        """The number that divides decision values before the softmax."""
-        return self._calibration().temperature
-
-    def _calibration(self) -> Calibration:
-        """Return the calibration of probabilities. It is computed on first use."""
+    def _calibrated(self) -> Calibration:
         check_is_fitted(self)
         solution = self._solution
         if getattr(solution, "calibration", None) is None:

@@ -1,213 +1,32 @@
-"""Gaussian processes on the nearest rows, for narrow kernels."""
+"""Gaussian process regression on the nearest rows, for narrow kernels."""
 
 from __future__ import annotations
 
-import copy
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import follows_input
-from quadfeat._utils.columns import check_finite
-from quadfeat._utils.fitted import changing, on_snapshot
+from quadfeat._utils.fitted import on_snapshot
 from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.data.rows import Rows
 from quadfeat.io import checks, register
-from quadfeat.kernels import Kernel
-from quadfeat.learning.candidates import Choice, KernelCandidate
 from quadfeat.models import local_predictions as predictions
-from quadfeat.models.estimator import KernelEstimator
-from quadfeat.models.keywords import explain_keywords
-from quadfeat.models.local_fitting import Table, check_parameters, extended, fit_local, gathered
+from quadfeat.models.local_fitting import Table, gathered
+from quadfeat.models.local_model import LocalModel
+from quadfeat.models.numeric_targets import NumericTargetsMixin
 from quadfeat.models.predictions import shaped
-from quadfeat.models.reading import Reader, naming_columns, rows_for
 from quadfeat.models.scores import BlockScoreMixin
 from quadfeat.neighbors.fit import LocalFit
+from quadfeat.neighbors.goals import NumericGoal
+from quadfeat.neighbors.rows import DistinctRows
 
 __all__ = ["LocalGaussianProcess"]
 
-Self = TypeVar("Self", bound="LocalModel")
-
-# Private attributes that fit sets, and removes before it starts.
-LEARNED = ("_solution", "_choice", "_one_output")
-
-
-class LocalModel(KernelEstimator):
-    """Base class of models on the nearest rows."""
-
-    allows_auto_kernel = True
-    target_checks: dict[str, Any] = {}  # noqa: RUF012
-    _solution: LocalFit
-    _choice: Choice
-
-    @explain_keywords
-    def __init__(
-        self,
-        kernel: Kernel | str = "auto",
-        *,
-        gamma: Any = None,
-        n_neighbors: int | str = "auto",
-        alpha: float | str = "auto",
-        lengthscales: str | None = None,
-        time_limit: float | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_neighbors = n_neighbors
-        self.alpha = alpha
-        self.lengthscales = lengthscales
-        self.time_limit = time_limit
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def checked_targets(self, y: Any) -> Any:
-        """Validate and return the targets of a batch."""
-        raise NotImplementedError
-
-    def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or iterable of blocks
-            The training rows, which the model keeps in float64. An iterable, such as
-            :class:`~quadfeat.ParquetBlocks`, yields tuples ``(X, y)`` or ``(X, y, sample_weight)``.
-            The blocks of iterables and of Dask collections are gathered in memory, up to 2 ** 29
-            entries.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets. None for an iterable of blocks.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights: the noise variance of a row is divided by its weight.
-
-        Returns
-        -------
-        object
-            The fitted model.
-        """
-        check_parameters(self)
-        with changing(self):
-            draft = self._blank()
-            with naming_columns(draft, X):
-                table = gathered(rows_for(draft, X, y, sample_weight))
-            draft._solution, draft._choice = fit_local(draft, table)
-            self.__dict__ = draft.__dict__
-        return self
-
-    def partial_fit(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Add rows to the rows of earlier calls.
-
-        The first call learns the kernel, the noise and the number of neighbors. Later calls keep
-        them, so the first batch should be a large random sample of the rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        object
-            This model.
-        """
-        if not hasattr(self, "_solution"):
-            return self.fit(X, y, sample_weight)
-        check_parameters(self)
-        with changing(self):
-            draft = copy.copy(self)
-            with naming_columns(draft, X):
-                table = Table.of(Reader(draft)(X, y, sample_weight, part=True))
-            draft._solution = extended(self._solution, table)
-            self.__dict__ = draft.__dict__
-        return self
-
-    def _blank(self: Self) -> Self:
-        """Return an unfitted copy to work on, so that a failed fit leaves this model unchanged."""
-        draft = copy.copy(self)
-        draft.__dict__ = {
-            name: value
-            for name, value in vars(self).items()
-            if not name.endswith("_") and name not in LEARNED
-        }
-        return draft
-
-    def _rows(self, X: Any) -> Float64Array:
-        """Validate rows for prediction."""
-        X = self._validated(X)
-        check_finite(X)
-        return check.to_dense_float64(X)
-
-    def _solved(self) -> LocalFit:
-        """Return the result of the fit."""
-        check_is_fitted(self)
-        return self._solution
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_solution")
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel, with its scale."""
-        return self._solved().kernel
-
-    @property
-    def alpha_(self) -> float:
-        """The ratio of the noise variance of a row of weight 1 to the signal variance."""
-        return self._solved().alpha
-
-    @property
-    def n_neighbors_(self) -> int:
-        """The number of neighbors."""
-        return self._solved().n_neighbors
-
-    @property
-    def jitter_(self) -> float:
-        """The largest number added to the diagonal of a kernel matrix, relative to its mean."""
-        return float(predictions.calibrated(self, "jitter_").calibration.jitter.max())
-
-    @property
-    def why_(self) -> str:
-        """The reason for the kernel, in a few sentences."""
-        check_is_fitted(self)
-        return self._choice.why
-
-    @property
-    def candidates_(self) -> tuple[KernelCandidate, ...]:
-        """The kernels that were tried, the chosen one first."""
-        check_is_fitted(self)
-        return self._choice.candidates
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
-
-    # Attributes in pickles and files.
-
-    needed_attributes = ("_solution", "_choice", "n_features_in_")
-    saved_attributes: tuple[str, ...] = ("n_features_in_", "feature_names_in_", *LEARNED)
-
-    def check_consistency(self) -> None:
-        """Raise an error if the fitted attributes are inconsistent."""
-        if not hasattr(self, "_solution"):
-            return
-        checks.check_kind(self._solution, LocalFit, "_solution")
-        checks.check_kind(self._choice, Choice, "_choice")
-        checks.check_flag(self._one_output, "_one_output")
-        n_outputs = self._solution.n_outputs
-        checks.expect(not self._one_output or n_outputs == 1, f"there are {n_outputs} outputs")
-        checks.check_column_names(self)
-        d, found = self.n_features_in_, self._solution.X.shape[1]
-        checks.expect(d == found, f"the model is for {d} columns, but its rows have {found}")
-
 
 @register(model=True)
-class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
+class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin, LocalModel):
     r"""Gaussian process regression on the nearest rows, for narrow kernels.
 
     Each prediction is that of an exact Gaussian process on the nearest training rows, in the metric
@@ -295,24 +114,42 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
     0.1
     """
 
-    target_checks = {"multi_output": True, "y_numeric": True}  # noqa: RUF012
+    def table(self, rows: Rows) -> Table:
+        """Return rows from any source in one table."""
+        return gathered(rows)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+    def extended(self, before: LocalFit, rows: Rows) -> Table:
+        """Return the rows of an earlier fit together with more rows."""
+        return Table(before.X, before.Y, before.weights).merged(rows.each(Table.of, Table.merged))
 
-    def checked_targets(self, y: Any) -> Any:
-        """Return the targets as float64; reject a shape that differs from earlier batches."""
-        n_outputs = self._solution.n_outputs if hasattr(self, "_solution") else None
-        one_output = getattr(self, "_one_output", y.ndim == 1)
-        if one_output != (y.ndim == 1) or (y.ndim > 1 and n_outputs not in (None, y.shape[1])):
-            raise ValueError(
-                f"y has shape {y.shape}, unlike earlier batches. Pass targets with the same number "
-                "of outputs."
-            )
-        self._one_output: bool = y.ndim == 1
-        return np.asarray(y, dtype=np.float64)
+    def goal(self, rows: DistinctRows) -> NumericGoal:
+        """Return what the search for settings optimizes."""
+        return NumericGoal(rows)
+
+    def check_outputs(self, n_outputs: int) -> None:
+        """Raise an error if the model is not for this number of outputs."""
+        checks.check_flag(self._one_output, "_one_output")
+        checks.expect(not self._one_output or n_outputs == 1, f"there are {n_outputs} outputs")
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LocalGaussianProcess:
+        """Add rows to the rows of earlier calls.
+
+        The first call learns the kernel, the noise and the number of neighbors. Later calls keep
+        them, so the first batch should be a large random sample of the rows. As long as there are
+        fewer than 50 different rows, each call learns again from all rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        LocalGaussianProcess
+            This model.
+        """
+        return self._add(X, y, sample_weight)
 
     @property
     @on_snapshot
@@ -339,9 +176,6 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
     def loo_log_likelihood_(self) -> float:
         """The sum of the log densities of distinct rows, each given the other rows."""
         return predictions.calibrated(self, "loo_log_likelihood_").log_likelihood()
-
-    def _per_output(self, values: Float64Array) -> Any:
-        return float(values[0]) if self._one_output else values
 
     @follows_input
     @on_snapshot
@@ -389,24 +223,5 @@ class LocalGaussianProcess(BlockScoreMixin, RegressorMixin, LocalModel):
         """
         return predictions.intervals(self, X, coverage)
 
-    @follows_input
-    @on_snapshot
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draw functions from the posterior process and evaluate them at rows.
-
-        Rows are drawn one after another, given the nearest training rows and rows drawn before.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
-        n_samples : int, default=1
-            Number of functions.
-        random_state : int, numpy.random.Generator, RandomState or None, default=0
-            Seed or generator of the draws.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
-            The values of the functions, without noise.
-        """
+    def _sampled(self, X: Any, n_samples: int, random_state: Any) -> Array:
         return predictions.sampled(self, X, n_samples, random_state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,10 @@ LENGTHSCALES = ("isotropic", "ard")
 
 # Gathered rows may have this many entries: 4 GiB.
 MOST_ENTRIES = 2**29
+
+
+# With fewer distinct rows, partial_fit learns the settings again.
+LEAST_ROWS = 50
 
 
 class Table(NamedTuple):
@@ -56,6 +59,12 @@ class Table(NamedTuple):
 
     def merged(self, other: Table) -> Table:
         """Return the rows of both."""
+        columns, others = self.Y.shape[1], other.Y.shape[1]
+        if columns != others:
+            raise ValueError(
+                f"y has {others} columns, but earlier batches had {columns}. Use the same number "
+                "of columns in all batches."
+            )
         check_size(len(self.X) + len(other.X), self.X.shape[1])
         return Table(*(np.concatenate(parts) for parts in zip(self, other, strict=True)))
 
@@ -70,12 +79,21 @@ def check_size(n_rows: int, n_columns: int) -> None:
         )
 
 
-def gathered(rows: Rows) -> Table:
-    """Return rows from any source in one table."""
-    table: Table = rows.each(Table.of, Table.merged)
+def gathered(rows: Rows, kind: Any = Table) -> Any:
+    """Return rows from any source in one table of a kind: ``Table`` or ``LabeledTable``."""
+    return rows.each(kind.of, kind.merged)
+
+
+def check_any_row(table: Table) -> None:
+    """Raise an error if no row has a positive weight."""
     if len(table.X) == 0:
         check.check_any_weight(0.0)
-    return table
+
+
+def is_enough(solution: LocalFit) -> bool:
+    """Return whether settings were learned from enough rows to keep them for more rows."""
+    rows = solution.rows
+    return rows.size >= LEAST_ROWS and bool(np.ptp(rows.Y, axis=0).any())
 
 
 def check_parameters(model: Any) -> None:
@@ -125,16 +143,17 @@ def wanted_of(model: Any, table: Table) -> Wanted:
 
 def fit_local(model: Any, table: Table) -> tuple[LocalFit, Choice]:
     """Return the fit of a model to its rows, and the reason for its kernel."""
+    check_any_row(table)
     clock = Clock(model.time_limit, verbose=bool(model.verbose))
     wanted = wanted_of(model, table)
     rows = DistinctRows.of(*table)
-    search = LocalSearch(rows, wanted, clock, n_threads(model.n_jobs))
+    search = LocalSearch(model.goal(rows), wanted, clock, n_threads(model.n_jobs))
     best = search.run()
     candidates = tuple(candidate_of(one, wanted) for one in search.tried)
     kernel = kernel_of(best, wanted)
     settings = best.settings
-    found = LocalFit(*table, kernel, settings.alpha, settings.n_neighbors)
-    return found, Choice(reason(best, search.tried, wanted), candidates)
+    found = model.fit_kind(*table, kernel, settings.alpha, settings.n_neighbors)
+    return found, Choice(reason(best, search), candidates)
 
 
 def kernel_of(tried: Tried, wanted: Wanted) -> SeparationKernel:
@@ -161,23 +180,18 @@ def candidate_of(tried: Tried, wanted: Wanted) -> KernelCandidate:
     )
 
 
-def reason(best: Tried, tried: list[Tried], wanted: Wanted) -> str:
+def reason(best: Tried, search: LocalSearch) -> str:
     """Return the reason for the best settings, which are the first that were tried."""
+    tried, goal = search.tried, search.goal
     if not tried:
         return "There was nothing to learn: too few different rows, or equal targets."
-    found = f"a leave-one-out R2 of {1.0 - best.loss:.4f} on {best.n_rows:,} rows"
+    found = f"a leave-one-out {goal.score(best.loss)} on {best.n_rows:,} rows"
     number = f"{best.settings.n_neighbors} neighbors"
-    if len(wanted.families) == 1:
+    if len(search.wanted.families) == 1:
         return f"The kernel was given. With {number}, it has {found}."
     least = min(tried, key=lambda one: one.loss)
     text = f"{best.name} with {number} has {found}."
     if least is not tried[0]:
         many = least.settings.n_neighbors
-        text += f" {many} neighbors are hardly better ({1.0 - least.loss:.4f})."
+        text += f" {many} neighbors are hardly better ({goal.score(least.loss)})."
     return text
-
-
-def extended(before: LocalFit, table: Table) -> LocalFit:
-    """Return a fit with more rows and the same settings."""
-    both = Table(before.X, before.Y, before.weights).merged(table)
-    return replace(before, X=both.X, Y=both.Y, weights=both.weights)

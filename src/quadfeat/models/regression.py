@@ -15,6 +15,7 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.io import checks, register
 from quadfeat.models import predictions
 from quadfeat.models.base import QuadratureModel, can_add_rows
+from quadfeat.models.numeric_targets import NumericTargetsMixin
 from quadfeat.models.scores import BlockScoreMixin
 from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.targets import Numbers, Targets
@@ -23,7 +24,7 @@ __all__ = ["QuadratureRidge"]
 
 
 @register(model=True)
-class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
+class QuadratureRidge(BlockScoreMixin, NumericTargetsMixin, RegressorMixin, QuadratureModel):
     r"""Kernel ridge regression and Gaussian processes, in time linear in the number of rows.
 
     The model fits a ridge regression to the features of :class:`QuadratureFeatures`, which
@@ -155,23 +156,6 @@ class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
     0.1
     """
 
-    target_checks = {"multi_output": True, "y_numeric": True}  # noqa: RUF012
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    def checked_targets(self, y: Any) -> Any:
-        """Return the targets as float64; reject a shape that differs from earlier batches."""
-        if getattr(self, "_one_output", y.ndim == 1) != (y.ndim == 1):
-            raise ValueError(
-                f"y has shape {y.shape}, unlike earlier batches. Pass targets with the same number "
-                "of dimensions."
-            )
-        self._one_output: bool = y.ndim == 1
-        return np.asarray(y, dtype=np.float64)
-
     def targets(self) -> Targets:
         """Return the encoding of targets as columns."""
         return Numbers()
@@ -236,9 +220,6 @@ class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
                 "targets."
             )
         return found
-
-    def _per_output(self, values: Float64Array) -> Any:
-        return float(values[0]) if self._one_output else values
 
     @follows_input
     @on_snapshot
@@ -311,22 +292,5 @@ class QuadratureRidge(BlockScoreMixin, RegressorMixin, QuadratureModel):
         """
         return predictions.intervals(self, X, coverage)
 
-    @follows_input
-    @on_snapshot
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draw functions from the posterior Gaussian process and evaluate them at rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
-        n_samples : int, default=1
-            Number of functions.
-        random_state : int, numpy.random.Generator, RandomState or None, default=0
-            Seed or generator of the draws.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
-            The values of the functions, without noise.
-        """
+    def _sampled(self, X: Any, n_samples: int, random_state: Any) -> Array:
         return predictions.sampled(self, X, n_samples, random_state)

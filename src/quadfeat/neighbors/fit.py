@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +84,10 @@ class LocalFit:
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without what was computed from them."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def with_rows(self, X: Float64Array, Y: Float64Array, weights: Float64Array) -> LocalFit:
+        """Return a fit with other rows and the same settings."""
+        return replace(self, X=X, Y=Y, weights=weights)
 
     def predicting(self, _: Any) -> LocalFit:
         """Return what predictions need, which is all of it."""

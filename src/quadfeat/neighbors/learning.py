@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +26,8 @@ from quadfeat.kernels import SeparationKernel
 from quadfeat.learning.clock import Clock
 from quadfeat.learning.columns import standardized
 from quadfeat.learning.lengthscales import ALPHA_RANGE, START_ALPHA, learn
+from quadfeat.neighbors.goals import Goal
 from quadfeat.neighbors.process import LocalProcess, Settings
-from quadfeat.neighbors.rows import DistinctRows
 
 # Number of rows to learn the start from, of a batch, and to validate settings on.
 START_ROWS = 1000
@@ -66,7 +67,7 @@ class Tried(NamedTuple):
     name : str
     settings : Settings
     loss : float
-        The mean squared leave-one-out error in units of the variance of the targets.
+        The leave-one-out loss; see ``Goal.validated``.
     standard_error : float
     n_rows : int
         Number of rows that were left out.
@@ -112,24 +113,16 @@ class LocalSearch:
 
     Parameters
     ----------
-    rows : DistinctRows
-        The rows. Their targets may have any units.
+    goal : Goal
+        What to optimize on which rows.
     wanted : Wanted
     clock : Clock
     n_threads : int
     """
 
-    def __init__(self, rows: DistinctRows, wanted: Wanted, clock: Clock, n_threads: int) -> None:
-        equal = np.ones(rows.size)
-        # The likelihood is that of normal noise, so clip outliers of the targets.
-        clipped, spreads = standardized(rows.Y, equal, np.zeros(rows.Y.shape[1]))
-        self.varying = spreads > 0
-        self.weight = float(rows.weights.mean())
-        weights = rows.weights / self.weight
-        units = spreads[self.varying]
-        scatter = rows.scatter[:, self.varying] / units**2 / self.weight
-        self.rows = replace(rows, Y=clipped[:, self.varying], weights=weights, scatter=scatter)
-        self.raw = rows.Y[:, self.varying] / units
+    def __init__(self, goal: Goal, wanted: Wanted, clock: Clock, n_threads: int) -> None:
+        self.goal = goal
+        self.rows = rows = goal.rows
         self.wanted = wanted
         self.clock = clock
         self.n_threads = n_threads
@@ -140,6 +133,11 @@ class LocalSearch:
         if self.n_learning < BATCH_ROWS:
             self.n_learning = rows.size
         self.tried: list[Tried] = []
+
+    @property
+    def can_learn(self) -> bool:
+        """Whether there are enough different rows and targets."""
+        return self.rows.size >= 3 and self.goal.varies
 
     def run(self) -> Tried:
         """Return the best settings; ``alpha`` is for rows of weight 1.
@@ -157,7 +155,7 @@ class LocalSearch:
     def _best(self) -> Tried:
         (first, kernel), *others = self.wanted.families.items()
         start = self._start(kernel)
-        if self.rows.size < 3 or not self.varying.any():
+        if not self.can_learn:
             return Tried(first, start, float("nan"), float("nan"), 0, self.clock.seconds)
         settings = start
         for number in range(FIRST_ROUNDS):
@@ -194,18 +192,29 @@ class LocalSearch:
             found, alpha = learned.kernel, learned.alpha
         factors = np.broadcast_to(found.input_factor(d), d).astype(np.float64)
         if wanted.alpha is not None:
-            alpha = wanted.alpha / self.weight
+            alpha = wanted.alpha / self.goal.weight
         self.clock.show("learned the start")
-        return self._best_width(Settings(kernel, factors, alpha, number))
+        starts = [Settings(kernel, factors, alpha, number)]
+        if wanted.lengthscales is None or not self.can_learn:
+            return starts[0]
+        if self.goal.tries_usual_scales and wanted.lengthscales == "ard":
+            starts.append(self._usual(starts[0]))
+        return min((self._best_width(one) for one in starts), key=itemgetter(0))[1]
 
-    def _best_width(self, settings: Settings) -> Settings:
-        """Return settings with the most likely multiple of the factors, and of alpha.
+    def _usual(self, settings: Settings) -> Settings:
+        """Return settings with the usual scale of each column, where a sample has one."""
+        X = self.rows.X[:START_ROWS]
+        _, units = standardized(X, np.ones(len(X)), np.ptp(self.rows.X, axis=0))
+        factor = settings.kernel.usual_factor(max(1, int(np.count_nonzero(units))))
+        usual = np.divide(factor, units, out=settings.factors.copy(), where=units > 0)
+        return replace(settings, factors=usual)
+
+    def _best_width(self, settings: Settings) -> tuple[float, Settings]:
+        """Return settings with the best multiple of the factors and of alpha, and their cost.
 
         Other widths have the same neighbors. The sample that the start was learned from is too thin
         for kernels that are much narrower, which look like noise there.
         """
-        if self.wanted.lengthscales is None or self.rows.size < 3 or not self.varying.any():
-            return settings
         process = LocalProcess(self.rows, settings, self.n_threads)
         which = np.arange(min(START_ROWS, self.n_learning))
         hoods = process.without_own(which)
@@ -214,9 +223,10 @@ class LocalSearch:
         for multiple in MULTIPLES:
             for alpha in alphas if self.wanted.alpha is None else (settings.alpha,):
                 other = replace(settings, factors=settings.factors * multiple, alpha=alpha)
-                found.append((process.likelihood_of(hoods, which, other).value, other))
-        most = max(value for value, _ in found)
-        return next(other for value, other in found if value >= most - TIED)
+                extra = self.goal.best_extra(process, hoods, which, other)
+                found.append((self.goal.cost(process, hoods, which, other, extra).value, other))
+        least = min(cost for cost, _ in found)
+        return next(one for one in found if one[0] <= least + TIED / len(which))
 
     def _refined(self, settings: Settings, number: int) -> Settings:
         """Return settings that are more likely, for the batch of this number."""
@@ -235,34 +245,34 @@ class LocalSearch:
         full[:d, :n_scales] = basis
         full[d, n_scales:] = 1.0
 
+        extra = self.goal.best_extra(process, hoods, which, settings)
+        n_free = full.shape[1]
+
         def cost(free: Float64Array) -> tuple[float, Float64Array]:
-            found = process.likelihood_of(hoods, which, settings.changed(full @ free))
-            slopes = np.append(found.by_factors, found.by_alpha)
-            return -found.value / size, -(slopes @ full) / size
+            changed = settings.changed(full @ free[:n_free])
+            found = self.goal.cost(process, hoods, which, changed, free[n_free:])
+            return found.value, np.append(found.slopes[: d + 1] @ full, found.slopes[d + 1 :])
 
         bounds = [(-np.log(REACH), np.log(REACH))] * n_scales
         if learns_alpha:
             bounds += [tuple(np.log(ALPHA_RANGE) - np.log(settings.alpha))]
+        bounds += [(None, None)] * len(extra)
         steps = optimize.minimize(
             cost,
-            np.zeros(full.shape[1]),
+            np.append(np.zeros(n_free), extra),
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
             options={"maxiter": STEPS},
-        ).x
+        ).x[:n_free]
         self.clock.show(f"refined {settings.kernel}")
         return settings.changed(full @ (LOG_STEP * np.round(steps / LOG_STEP)))
 
     def _validated(self, name: str, settings: Settings, start: float | None = None) -> Tried:
         """Validate settings by leaving out rows."""
-        which = self.validation
-        process = LocalProcess(replace(self.rows, Y=self.raw), settings, self.n_threads)
-        squares = np.mean((self.raw[which] - process.left_out(which).mean) ** 2, axis=1)
-        unit = float(np.mean(np.var(self.raw, axis=0)))
-        error = float(np.std(squares) / np.sqrt(len(which)) / unit)
+        loss, error = self.goal.validated(settings, self.validation, self.n_threads)
         seconds = self.clock.seconds if start is None else time.monotonic() - start
-        found = Tried(name, settings, float(np.mean(squares)) / unit, error, len(which), seconds)
+        found = Tried(name, settings, loss, error, len(self.validation), seconds)
         self.tried.append(found)
         self.clock.show(f"validated {name} with {settings.n_neighbors} neighbors")
         return found
@@ -284,5 +294,5 @@ class LocalSearch:
 
     def _in_units(self, found: Tried) -> Tried:
         """Return settings for rows of weight 1, after a search with weights of mean 1."""
-        alpha = found.settings.alpha * self.weight
+        alpha = found.settings.alpha * self.goal.weight
         return found._replace(settings=replace(found.settings, alpha=alpha))

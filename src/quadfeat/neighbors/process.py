@@ -15,6 +15,7 @@ from quadfeat.neighbors.conditional import (
     Neighborhoods,
     condition,
     log_likelihood,
+    pull_back,
 )
 from quadfeat.neighbors.reference import joined
 from quadfeat.neighbors.rows import DistinctRows
@@ -108,6 +109,24 @@ class LocalProcess:
     def _conditions(self, hoods: Neighborhoods) -> Conditional:
         settings = self.settings
         return condition(settings.kernel, hoods, settings.alpha, self._nearest.n_threads)
+
+    def conditions_of(self, hoods: Neighborhoods, settings: Settings) -> Conditional:
+        """Return the distributions for neighborhoods of this process, with other settings."""
+        scaled = hoods.scaled(settings.factors / self.settings.factors)
+        return condition(settings.kernel, scaled, settings.alpha, self._nearest.n_threads)
+
+    def slopes_of(
+        self, hoods: Neighborhoods, settings: Settings, by_mean: Float64Array
+    ) -> Float64Array:
+        """Return the derivatives of a loss by the logarithms of the factors and of alpha.
+
+        ``by_mean`` has its derivatives by the means of :meth:`conditions_of`.
+        """
+        scaled = hoods.scaled(settings.factors / self.settings.factors)
+        by_variance = np.zeros(len(by_mean))
+        return pull_back(
+            settings.kernel, scaled, settings.alpha, by_mean, by_variance, self._nearest.n_threads
+        ).sum(axis=0)
 
     def likelihood_of(
         self, hoods: Neighborhoods, which: Array, settings: Settings | None = None

@@ -1,0 +1,222 @@
+"""What to optimize: the likelihood of numeric targets, or the log loss of classes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize, special
+
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.learning.columns import standardized
+from quadfeat.neighbors.conditional import Neighborhoods
+from quadfeat.neighbors.process import LocalProcess, Settings
+from quadfeat.neighbors.rows import DistinctRows
+from quadfeat.solvers.calibration import INVERSE_TEMPERATURES, class_scores
+
+
+class Cost(NamedTuple):
+    """A mean loss of rows, and its derivatives.
+
+    Attributes
+    ----------
+    value : float
+    slopes : array of shape (d + 1 + n_extra,)
+        The derivatives by the logarithms of the factors and of alpha, and by extra parameters.
+    """
+
+    value: float
+    slopes: Float64Array
+
+    def per_row(self, n_rows: int) -> Cost:
+        """Return the cost divided by a number of rows."""
+        return Cost(self.value / n_rows, self.slopes / n_rows)
+
+
+class Goal(ABC):
+    """What a search minimizes on batches of rows, and how it validates settings.
+
+    Attributes
+    ----------
+    rows : DistinctRows
+        The rows to learn from. The mean weight is 1.
+    weight : float
+        The mean weight of the given rows.
+    tries_usual_scales : bool
+        Whether a search also starts from the usual scale of each column.
+    """
+
+    rows: DistinctRows
+    weight: float
+    tries_usual_scales = False
+
+    @abstractmethod
+    def score(self, loss: float) -> str:
+        """Return a validated loss in words."""
+
+    @property
+    @abstractmethod
+    def varies(self) -> bool:
+        """Whether the targets differ."""
+
+    @abstractmethod
+    def best_extra(
+        self, process: LocalProcess, hoods: Neighborhoods, which: Array, settings: Settings
+    ) -> Float64Array:
+        """Return the best extra parameters for some settings, shape (n_extra,)."""
+
+    @abstractmethod
+    def cost(
+        self,
+        process: LocalProcess,
+        hoods: Neighborhoods,
+        which: Array,
+        settings: Settings,
+        extra: Float64Array,
+    ) -> Cost:
+        """Return the cost of settings on own rows, given their neighborhoods."""
+
+    @abstractmethod
+    def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
+        """Return the leave-one-out loss of some rows, and its standard error."""
+
+
+class NumericGoal(Goal):
+    """Maximize the leave-one-out likelihood of numbers, and validate with squared errors.
+
+    Parameters
+    ----------
+    rows : DistinctRows
+        Their targets may have any units.
+    """
+
+    def __init__(self, rows: DistinctRows) -> None:
+        equal = np.ones(rows.size)
+        # The likelihood is that of normal noise, so clip outliers of the targets.
+        clipped, spreads = standardized(rows.Y, equal, np.zeros(rows.Y.shape[1]))
+        varying = spreads > 0
+        self.weight = float(rows.weights.mean())
+        weights = rows.weights / self.weight
+        units = spreads[varying]
+        scatter = rows.scatter[:, varying] / units**2 / self.weight
+        self.rows = replace(rows, Y=clipped[:, varying], weights=weights, scatter=scatter)
+        self._raw = replace(rows, Y=rows.Y[:, varying] / units, weights=weights)
+
+    def score(self, loss: float) -> str:
+        return f"R2 of {1.0 - loss:.4f}"
+
+    @property
+    def varies(self) -> bool:
+        return self.rows.Y.shape[1] > 0
+
+    def best_extra(
+        self, process: LocalProcess, hoods: Neighborhoods, which: Array, settings: Settings
+    ) -> Float64Array:
+        return np.empty(0)
+
+    def cost(
+        self,
+        process: LocalProcess,
+        hoods: Neighborhoods,
+        which: Array,
+        settings: Settings,
+        extra: Float64Array,
+    ) -> Cost:
+        found = process.likelihood_of(hoods, which, settings)
+        slopes = np.append(found.by_factors, found.by_alpha)
+        return Cost(-found.value, -slopes).per_row(len(which))
+
+    def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
+        """Return the mean squared error in units of the variance of the targets."""
+        raw = self._raw.Y
+        process = LocalProcess(self._raw, settings, n_threads)
+        squares = np.mean((raw[which] - process.left_out(which).mean) ** 2, axis=1)
+        unit = float(np.mean(np.var(raw, axis=0)))
+        error = float(np.std(squares) / np.sqrt(len(which)) / unit)
+        return float(np.mean(squares)) / unit, error
+
+
+class ClassGoal(Goal):
+    """Minimize and validate the log loss of classes, given leave-one-out predictions.
+
+    Predictions are divided by a temperature, and the softmax converts them to probabilities. The
+    temperature is learned together with the settings. The likelihood of a Gaussian process is no
+    good goal for classes: it is largest for kernels that find many rows without any noise.
+
+    Parameters
+    ----------
+    rows : DistinctRows
+        Their targets are between -1 and 1: one for each class, or one for both of two classes.
+    """
+
+    # The evidence of numbers often leaves out columns that matter for classes.
+    tries_usual_scales = True
+
+    def __init__(self, rows: DistinctRows) -> None:
+        self.weight = float(rows.weights.mean())
+        self.rows = replace(rows, weights=rows.weights / self.weight)
+        # Copies of a row may belong to different classes.
+        self._shares = 0.5 * (1.0 + class_scores(rows.Y))
+
+    def score(self, loss: float) -> str:
+        return f"log loss of {loss:.4f}"
+
+    @property
+    def varies(self) -> bool:
+        return bool(np.ptp(self.rows.Y, axis=0).any())
+
+    def best_extra(
+        self, process: LocalProcess, hoods: Neighborhoods, which: Array, settings: Settings
+    ) -> Float64Array:
+        """Return the logarithm of the inverse temperature."""
+        mean = process.conditions_of(hoods, settings).mean
+        return np.array([self._best_inverse(mean, which)])
+
+    def cost(
+        self,
+        process: LocalProcess,
+        hoods: Neighborhoods,
+        which: Array,
+        settings: Settings,
+        extra: Float64Array,
+    ) -> Cost:
+        mean = process.conditions_of(hoods, settings).mean
+        losses, by_scores = self._losses(mean, which, extra[0])
+        weights = self.rows.weights[which]
+        by_scores *= weights[:, None]
+        by_mean = by_scores if mean.shape[1] > 1 else by_scores[:, 1:] - by_scores[:, :1]
+        inverse = np.exp(extra[0])
+        slopes = process.slopes_of(hoods, settings, inverse * by_mean)
+        by_extra = inverse * np.sum(by_scores * class_scores(mean))
+        return Cost(float(weights @ losses), np.append(slopes, by_extra)).per_row(len(which))
+
+    def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
+        """Return the log loss at the best temperature."""
+        mean = LocalProcess(self.rows, settings, n_threads).left_out(which).mean
+        losses, _ = self._losses(mean, which, self._best_inverse(mean, which))
+        weights = self.rows.weights[which]
+        loss = float(np.average(losses, weights=weights))
+        spread = weights * (losses - loss) / weights.mean()
+        return loss, float(np.sqrt(np.mean(spread**2) / len(which)))
+
+    def _losses(
+        self, mean: Float64Array, which: Array, log_inverse: float
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return the log losses of rows, and the derivatives by their scaled scores."""
+        scores = np.exp(log_inverse) * class_scores(mean)
+        totals = special.logsumexp(scores, axis=1)
+        shares = self._shares[which]
+        losses = totals - np.sum(shares * scores, axis=1)
+        return losses, np.exp(scores - totals[:, None]) - shares
+
+    def _best_inverse(self, mean: Float64Array, which: Array) -> float:
+        """Return the logarithm of the best inverse temperature."""
+        weights = self.rows.weights[which]
+
+        def cost(log_inverse: float) -> float:
+            return float(weights @ self._losses(mean, which, log_inverse)[0])
+
+        bounds = tuple(np.log(INVERSE_TEMPERATURES))
+        return float(optimize.minimize_scalar(cost, bounds=bounds, method="bounded").x)
