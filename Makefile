@@ -87,7 +87,7 @@ sanitize: ## run the tests of the native core under AddressSanitizer and UBSan
 	  --quiet --disable-pip-version-check --config-settings=build-dir=build/sanitized '.[test]'
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so):$$(gcc -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  $(SANITIZED)/bin/python -m pytest tests/test_native.py tests/test_products.py tests/test_features.py tests/test_pool.py -p no:cacheprovider
+	  $(SANITIZED)/bin/python -m pytest tests/test_native.py tests/test_native_neighbors.py tests/test_products.py tests/test_features.py tests/test_pool.py -p no:cacheprovider
 
 sanitize-threads: ## stress the pool of threads under ThreadSanitizer
 	mkdir -p build

@@ -128,13 +128,9 @@ public:
                           (std::is_const_v<Byte> ? PyBUF_SIMPLE : PyBUF_WRITABLE);
         if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
         const std::string format = view_.format ? view_.format : "";
-        const std::string expected = std::is_same_v<T, float> ? "f" : "d";
-        if (view_.ndim != 2 || (format != expected && format != "=" + expected &&
-                                format != "@" + expected)) {
+        if (view_.ndim != 2 || view_.itemsize != sizeof(T) || !has_type(format)) {
             PyBuffer_Release(&view_);
-            throw nb::value_error((std::string(name) + " is not a matrix of " +
-                                   (expected == "f" ? "float32" : "float64"))
-                                      .c_str());
+            throw nb::value_error((std::string(name) + " is not a matrix of " + type).c_str());
         }
     }
     ~Buffer() { PyBuffer_Release(&view_); }
@@ -147,8 +143,39 @@ public:
     }
 
 private:
+    static constexpr bool is_integer = std::is_same_v<T, std::int64_t>;
+    static constexpr const char* type =
+        is_integer ? "int64" : std::is_same_v<T, float> ? "float32" : "float64";
+
+    // Which letter means 64 bits depends on the system, so check the size as well.
+    static bool has_type(std::string format) {
+        if (!format.empty() && (format[0] == '=' || format[0] == '@')) format.erase(0, 1);
+        if (is_integer) return format == "l" || format == "q";
+        return format == (std::is_same_v<T, float> ? "f" : "d");
+    }
+
     Py_buffer view_{};
 };
+
+// Run work(core, should_stop) without the interpreter lock, except to handle signals.
+template <class Work>
+void run(std::size_t n_threads, const std::string& core_name, const Work& work) {
+    if (n_threads == 0) throw nb::value_error("n_threads is 0: pass a positive number");
+    const Core& core = find_core(core_name);
+    bool interrupted = false, finished;
+    {
+        Unlocked unlocked;
+        const ShouldStop should_stop = [&] { return interrupted = unlocked.interrupted(); };
+        finished = work(core, should_stop);
+    }
+    if (interrupted) throw nb::python_error();
+    if (!finished) throw std::runtime_error("the computation was stopped");
+}
+
+template <class Byte>
+bool has_shape(const Matrix<Byte>& matrix, std::size_t rows, std::size_t columns) {
+    return matrix.rows == rows && matrix.columns == columns;
+}
 
 // A fitted map that owns copies of its parts. The constructor checks them, so later calls need not.
 template <class T>
@@ -247,8 +274,8 @@ public:
         const T bound = is_finite ? static_cast<T>(limit < largest ? limit : largest)
                                   : std::numeric_limits<T>::infinity();
         std::atomic<bool> beyond{false};
-        run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
-            return core.transform(plan_, rows, features, bound, beyond, n_threads, should_stop);
+        run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
+            return core.on<T>().transform(plan_, rows, features, bound, beyond, n_threads, should_stop);
         });
         return !beyond;
     }
@@ -263,8 +290,8 @@ public:
                         has_shape(product, rows.rows, right.columns),
                     "X, V and out");
         check_outputs(right.columns);
-        run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
-            return core.multiply(plan_, rows, right, product, n_threads, should_stop);
+        run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
+            return core.on<T>().multiply(plan_, rows, right, product, n_threads, should_stop);
         });
     }
 
@@ -280,8 +307,8 @@ public:
                         has_shape(sum, plan_.n_columns(), right.columns),
                     "X, weights, V and out");
         check_outputs(right.columns);
-        run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
-            return core.normal_multiply(plan_, rows, diagonal, right, sum, n_threads, should_stop);
+        run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
+            return core.on<T>().normal_multiply(plan_, rows, diagonal, right, sum, n_threads, should_stop);
         });
     }
 
@@ -295,17 +322,12 @@ public:
                         has_shape(sum, plan_.n_columns(), right.columns),
                     "X, U and out");
         check_outputs(right.columns);
-        run(n_threads, core_name, [&](const Functions<T>& core, const ShouldStop& should_stop) {
-            return core.transposed_multiply(plan_, rows, right, sum, n_threads, should_stop);
+        run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
+            return core.on<T>().transposed_multiply(plan_, rows, right, sum, n_threads, should_stop);
         });
     }
 
 private:
-    template <class Byte>
-    static bool has_shape(const Matrix<Byte>& matrix, std::size_t rows, std::size_t columns) {
-        return matrix.rows == rows && matrix.columns == columns;
-    }
-
     static void check_shape(bool fits, const std::string& names) {
         if (!fits) throw nb::value_error((names + " do not have the shape of the map").c_str());
     }
@@ -319,25 +341,97 @@ private:
                                       .c_str());
     }
 
-    // Run `work` without the interpreter lock, except to handle signals.
-    template <class Work>
-    static void run(std::size_t n_threads, const std::string& core_name, const Work& work) {
-        if (n_threads == 0) throw nb::value_error("n_threads is 0: pass a positive number");
-        const Core& core = find_core(core_name);
-        bool interrupted = false, finished;
-        {
-            Unlocked unlocked;
-            const ShouldStop should_stop = [&] { return interrupted = unlocked.interrupted(); };
-            finished = work(core.template on<T>(), should_stop);
-        }
-        if (interrupted) throw nb::python_error();
-        if (!finished) throw std::runtime_error("the computation was stopped");
-    }
-
     Plan<T> plan_{};
     std::vector<T> matrix_, tangents_, diagonals_, below_, on_, factors_, radii_, amplitudes_;
     std::vector<std::int32_t> permutations_;
 };
+
+// Views of the arguments that describe queries and the rows near them.
+class HoodBuffers {
+public:
+    HoodBuffers(const std::string& profile, double shape, double alpha, nb::handle points,
+                nb::handle targets, nb::handle weights, nb::handle queries, nb::handle factors,
+                nb::handle neighbors)
+        : points_(points, "points"),
+          targets_(targets, "targets"),
+          weights_(weights, "weights"),
+          queries_(queries, "queries"),
+          factors_(factors, "factors"),
+          neighbors_(neighbors, "neighbors"),
+          hoods_{{choose<Profile>(profile, {{"gaussian", Profile::gaussian},
+                                            {"matern12", Profile::matern12},
+                                            {"matern32", Profile::matern32},
+                                            {"matern52", Profile::matern52},
+                                            {"rational_quadratic", Profile::rational_quadratic}}),
+                  shape},
+                 alpha,
+                 points_.matrix(),
+                 targets_.matrix(),
+                 weights_.matrix(),
+                 queries_.matrix(),
+                 factors_.matrix(),
+                 neighbors_.matrix()} {
+        const std::size_t n_rows = hoods_.points.rows, d = hoods_.points.columns;
+        const std::size_t k = hoods_.neighbors.columns, n_queries = hoods_.neighbors.rows;
+        if (!has_shape(hoods_.targets, n_rows, hoods_.targets.columns) ||
+            !has_shape(hoods_.weights, n_rows, 1) || !has_shape(hoods_.queries, n_queries, d) ||
+            !has_shape(hoods_.factors, 1, d))
+            throw nb::value_error("the shapes of points and queries are not consistent");
+        if (d == 0 || k == 0 || hoods_.targets.columns == 0)
+            throw nb::value_error("points, targets and neighbors need at least one column each");
+        // Columns may be a view that repeats a few numbers, but the work arrays need memory.
+        constexpr std::size_t most = std::size_t(1) << 20;
+        if (k > largest_hood || d > most || hoods_.targets.columns > most)
+            throw nb::value_error("points, targets or neighbors have too many columns");
+    }
+
+    const Hoods& hoods() const { return hoods_; }
+
+private:
+    Buffer<double, const char> points_, targets_, weights_, queries_, factors_;
+    Buffer<std::int64_t, const char> neighbors_;
+    Hoods hoods_;
+};
+
+void condition(const std::string& profile, double shape, double alpha, nb::handle points,
+               nb::handle targets, nb::handle weights, nb::handle queries, nb::handle factors,
+               nb::handle neighbors, nb::handle mean, nb::handle variance, nb::handle jitter,
+               std::size_t n_threads, const std::string& core_name) {
+    const HoodBuffers buffers(profile, shape, alpha, points, targets, weights, queries, factors,
+                              neighbors);
+    const Hoods& hoods = buffers.hoods();
+    const Buffer<double, char> means(mean, "mean"), variances(variance, "variance"),
+        jitters(jitter, "jitter");
+    const Conditionals out{means.matrix(), variances.matrix(), jitters.matrix()};
+    const std::size_t n_queries = hoods.neighbors.rows;
+    if (!has_shape(out.mean, n_queries, hoods.targets.columns) ||
+        !has_shape(out.variance, n_queries, 1) || !has_shape(out.jitter, n_queries, 1))
+        throw nb::value_error("mean, variance and jitter do not have the shape of the result");
+    run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
+        return core.condition(hoods, out, n_threads, should_stop);
+    });
+}
+
+void pull_back(const std::string& profile, double shape, double alpha, nb::handle points,
+               nb::handle targets, nb::handle weights, nb::handle queries, nb::handle factors,
+               nb::handle neighbors, nb::handle by_mean, nb::handle by_variance,
+               nb::handle by_logarithms, std::size_t n_threads, const std::string& core_name) {
+    const HoodBuffers buffers(profile, shape, alpha, points, targets, weights, queries, factors,
+                              neighbors);
+    const Hoods& hoods = buffers.hoods();
+    const Buffer<double, const char> means(by_mean, "by_mean"),
+        variances(by_variance, "by_variance");
+    const Buffer<double, char> logarithms(by_logarithms, "by_logarithms");
+    const Derivatives derivatives{means.matrix(), variances.matrix(), logarithms.matrix()};
+    const std::size_t n_queries = hoods.neighbors.rows;
+    if (!has_shape(derivatives.by_mean, n_queries, hoods.targets.columns) ||
+        !has_shape(derivatives.by_variance, n_queries, 1) ||
+        !has_shape(derivatives.by_logarithms, n_queries, hoods.points.columns + 1))
+        throw nb::value_error("the derivatives do not have the shape of the queries");
+    run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
+        return core.pull_back(hoods, derivatives, n_threads, should_stop);
+    });
+}
 
 template <class T>
 double largest_magnitude(nb::handle X, const std::string& core_name) {
@@ -387,6 +481,15 @@ NB_MODULE(_native, module) {
                "Return the largest magnitude in X; inf or NaN if an entry is not finite.");
     module.def("largest_magnitude_float64", &largest_magnitude<double>, "X"_a, "core"_a,
                "Return the largest magnitude in X; inf or NaN if an entry is not finite.");
+    module.def("condition", &condition, nb::kw_only(), "profile"_a, "shape"_a, "alpha"_a, "points"_a,
+               "targets"_a, "weights"_a, "queries"_a, "factors"_a, "neighbors"_a, "mean"_a,
+               "variance"_a, "jitter"_a, "n_threads"_a, "core"_a,
+               "Write the distributions at queries given the rows near them.");
+    module.def("pull_back", &pull_back, nb::kw_only(), "profile"_a, "shape"_a, "alpha"_a, "points"_a,
+               "targets"_a, "weights"_a, "queries"_a, "factors"_a, "neighbors"_a, "by_mean"_a,
+               "by_variance"_a, "by_logarithms"_a, "n_threads"_a, "core"_a,
+               "Write derivatives by the logarithms of the factors and of alpha, given those by the "
+               "distributions.");
     bind_map<float>(module, "MapFloat32");
     bind_map<double>(module, "MapFloat64");
 }

@@ -3,6 +3,7 @@
 
 #include "core.hpp"
 #include "largest_magnitude.hpp"
+#include "neighbors.hpp"
 #include "products.hpp"
 #include "threads.hpp"
 #include "tile.hpp"
@@ -40,6 +41,7 @@ constexpr Functions<T> functions{transform<T>, multiply<T>, normal_multiply<T>,
 
 }  // namespace
 
-extern const Core core{QUADFEAT_TEXT(QUADFEAT_ISA), functions<float>, functions<double>};
+extern const Core core{QUADFEAT_TEXT(QUADFEAT_ISA), functions<float>, functions<double>, condition,
+                       pull_back};
 
 }  // namespace quadfeat::QUADFEAT_ISA

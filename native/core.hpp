@@ -5,6 +5,7 @@
 #include <functional>
 #include <type_traits>
 
+#include "hoods.hpp"
 #include "plan.hpp"
 
 namespace quadfeat {
@@ -38,6 +39,12 @@ struct Core {
     const char* name;
     Functions<float> on_float;
     Functions<double> on_double;
+
+    // Write the conditional distributions of some queries.
+    bool (*condition)(const Hoods&, const Conditionals& out, std::size_t n_threads,
+                      const ShouldStop&);
+    // Write the derivatives by the logarithms of the factors and of alpha.
+    bool (*pull_back)(const Hoods&, const Derivatives&, std::size_t n_threads, const ShouldStop&);
 
     template <class T>
     const Functions<T>& on() const {

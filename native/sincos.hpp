@@ -1,6 +1,7 @@
 // Cosine and sine of an angle in half turns.
 #pragma once
 
+#include "polynomial.hpp"
 #include "simd.hpp"
 
 namespace quadfeat::QUADFEAT_ISA {
@@ -35,13 +36,6 @@ struct HalfTurn<double> {
     static constexpr double rounder = 6755399441055744.0;  // 1.5 * 2^52
     static constexpr double largest = 2251799813685248.0;  // 2^51
 };
-
-template <class T, std::size_t N>
-QUADFEAT_HOT Vector<T> polynomial(const T (&coefficients)[N], Vector<T> y) {
-    Vector<T> value = broadcast<T>(coefficients[N - 1]);
-    for (std::size_t k = N - 1; k-- > 0;) value = value * y + coefficients[k];
-    return value;
-}
 
 // Write amplitude * cos(pi t) and amplitude * sin(pi t), for |t| up to `largest`.
 //

@@ -14,6 +14,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import quadfeat
+from quadfeat.__main__ import main
 from quadfeat.apps.cli import app
 
 PAGE = (Path(__file__).parents[1] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -104,6 +105,13 @@ class TestHelp:
     @pytest.mark.parametrize("command", COMMANDS)
     def test_it_has_exit_codes(self, command):
         assert "Exit codes:\n" in run(*command.split(), "--help").output
+
+    @pytest.mark.parametrize("option", ["-h", "--help"])
+    def test_help_of_the_main_command_needs_no_extras(self, option, monkeypatch, capsys):
+        monkeypatch.setattr("sys.argv", ["quadfeat", option])
+        monkeypatch.setitem(sys.modules, "quadfeat.apps.cli", None)  # importing it would fail
+        main()
+        assert capsys.readouterr().out.rstrip() == run("--help").output.rstrip()
 
     def test_short_option(self):
         assert run("compare", "-h").output == run("compare", "--help").output

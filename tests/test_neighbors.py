@@ -9,14 +9,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as gp
 
 from quadfeat.kernels import Gaussian, Matern, RationalQuadratic
-from quadfeat.neighbors.conditional import (
-    Neighborhoods,
-    cholesky,
-    condition,
-    divided,
-    divided_by_transpose,
-    log_likelihood,
-)
+from quadfeat.neighbors.conditional import Neighborhoods, condition, log_likelihood
+from quadfeat.neighbors.reference import cholesky, divided, divided_by_transpose
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.search import NearestRows
 

@@ -122,10 +122,27 @@ class TestColumns:
         with pytest.raises(ValueError, match=message):
             ParquetBlocks(path, **options)
 
-    @pytest.mark.parametrize("target", [None, 3, ["y", 3]], ids=str)
+    @pytest.mark.parametrize("target", [3, ["y", 3], []], ids=str)
     def test_targets_that_are_not_names(self, path, target):
         with pytest.raises(TypeError, match=r"target=.* is not valid: pass the name of a column"):
             ParquetBlocks(path, target)
+
+    def test_files_without_targets_give_data_frames(self, path):
+        blocks = ParquetBlocks(path, target=None, columns=["a", "b", "c"], rows_per_block=250)
+        parts = list(blocks)
+        assert [len(part) for part in parts] == [250, 250, 100]
+        assert list(parts[0].columns) == ["a", "b", "c"]
+        model = ridge().fit(frame()[["a", "b", "c"]].astype("float32"), frame()["y"])
+        found = np.concatenate([model.predict(part) for part in parts])
+        whole = model.predict(frame()[["a", "b", "c"]].astype("float32"))
+        np.testing.assert_allclose(found, whole, rtol=1e-6)
+        assert "target=None" in repr(blocks)
+
+    def test_files_without_targets_cannot_be_fitted_to(self, path):
+        with pytest.raises(TypeError, match="ParquetBlocks does if it has a target"):
+            ridge().fit(ParquetBlocks(path, target=None))
+        with pytest.raises(ValueError, match="sample_weight='weight' has no effect"):
+            ParquetBlocks(path, target=None, sample_weight="weight")
 
     def test_a_tuple_of_targets(self, path):
         _, y = next(iter(ParquetBlocks(path, ("y", "a"))))

@@ -546,9 +546,9 @@ class TestDamagedFiles:
             load(tmp_path / "arrays.npz")
 
     def test_missing_files_and_folders(self, tmp_path):
-        with pytest.raises(ValueError, match="cannot be loaded: No such file"):
+        with pytest.raises(FileNotFoundError, match="nothing' cannot be loaded: No such file"):
             load(tmp_path / "nothing")
-        with pytest.raises(ValueError, match="cannot be loaded: "):
+        with pytest.raises(OSError, match="cannot be loaded: "):
             load(tmp_path)
 
     def test_a_newer_format_names_the_version_to_install(self, small, tmp_path):

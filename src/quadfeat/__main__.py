@@ -9,6 +9,29 @@ from importlib.util import find_spec
 # The packages of the extra "study".
 NEEDED = ("jinja2", "matplotlib", "openpyxl", "pandas", "pooch", "pyarrow", "rich", "typer")
 
+# What ``quadfeat --help`` prints. It is kept here so that it needs no extra and appears at once.
+HELP = """\
+Usage: quadfeat [OPTIONS] COMMAND [ARGS]...
+
+  Kernel methods for large tables, with quadrature features.
+
+Options:
+  --version   Print the version and exit.
+  -h, --help  Show this message and exit.
+
+Commands:
+  compare  Find the best model for a table.
+  study    Rerun the paper's experiments and write a report.
+  data     List and download the datasets of the study.
+
+  Examples:
+    quadfeat compare people.csv --target income  find the best model for a table
+    quadfeat study --quick                       rerun the paper's experiments
+    quadfeat data list                           list the datasets of the study
+
+  Run `quadfeat COMMAND --help` for the options and exit codes of a command.
+"""
+
 
 def _missing() -> list[str]:
     """Return the packages that the command needs and that are not installed."""
@@ -19,6 +42,9 @@ def main() -> None:
     """Run the command. Exit with a hint if a package that it needs is missing."""
     if sys.argv[1:] == ["--version"]:  # without importing the rest, which takes seconds
         print(f"quadfeat {version('quadfeat')}")
+        return
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(HELP, end="")
         return
     try:
         from quadfeat.apps.cli import main as command

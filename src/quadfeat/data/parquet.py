@@ -27,15 +27,17 @@ class ParquetBlocks:
 
     Pass it to ``fit`` or ``score`` of a model instead of ``X`` and ``y``. Iterating over it yields
     tuples ``(X, y)`` of a data frame and an array, which ``predict`` accepts one at a time; see the
-    examples. The paths and the columns are checked at once; rows are read when they are needed.
+    examples. With ``target=None``, for files without targets, it yields data frames. The paths and
+    the columns are checked at once; rows are read when they are needed.
 
     Parameters
     ----------
     path : str, path or list of them
         A Parquet file, a folder of Parquet files with the same columns, or a list of files and
         folders. A list lets you hold out files for testing.
-    target : str or list of str
-        The column or columns to predict. Labels of classes may be strings.
+    target : str, list of str or None
+        The column or columns to predict. Labels of classes may be strings. None means that all
+        columns belong to ``X``.
     columns : list of str, default=None
         The columns of ``X``, which have to be numeric. None means all columns but the target and
         the weights.
@@ -84,7 +86,7 @@ class ParquetBlocks:
     def __init__(
         self,
         path: Any,
-        target: str | list[str],
+        target: str | list[str] | None,
         *,
         columns: list[str] | None = None,
         sample_weight: str | None = None,
@@ -97,10 +99,14 @@ class ParquetBlocks:
                 f"path={check.one_line(path)} is not valid: pass the path of a Parquet file, of a "
                 "folder of them, or a list of paths."
             )
-        if not isinstance(target, str) and not _is_list_of_names(target):
+        if not (target is None or isinstance(target, str) or _is_list_of_names(target)):
             raise TypeError(
-                f"target={check.one_line(target)} is not valid: pass the name of a column, or a "
-                "list of names."
+                f"target={check.one_line(target)} is not valid: pass the name of a column, a list "
+                "of names, or None if the files have no targets."
+            )
+        if target is None and sample_weight is not None:
+            raise ValueError(
+                f"sample_weight={sample_weight!r} has no effect with target=None. Remove it."
             )
         if isinstance(columns, str):
             raise TypeError(f"columns={columns!r} is not valid: pass a list, [{columns!r}].")
@@ -111,14 +117,17 @@ class ParquetBlocks:
         self.sample_weight = sample_weight
         self.rows_per_block = check.check_count(rows_per_block, "rows_per_block")
         self.dtype = dtype
-        self._targets = [target] if isinstance(target, str) else list(target)
+        self._targets = [target] if isinstance(target, str) else list(target or [])
         self._weights = [] if sample_weight is None else [sample_weight]
         self._columns = self._checked_columns(self._dataset().schema)
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+    def __iter__(self) -> Iterator[Any]:
         for batch in self._batches():
             frame = batch.to_pandas()
             X = frame[self._columns].astype(self.dtype)
+            if self.target is None:
+                yield X
+                continue
             y = frame[self.target if isinstance(self.target, str) else self._targets].to_numpy()
             yield (X, y) if not self._weights else (X, y, frame[self.sample_weight].to_numpy())
 
@@ -137,7 +146,7 @@ class ParquetBlocks:
 
     def __repr__(self) -> str:
         options = {
-            "target": (self.target, None),
+            "target": (self.target, ...),
             "sample_weight": (self.sample_weight, None),
             "rows_per_block": (self.rows_per_block, 2**16),
             "dtype": (self.dtype, "float32"),
@@ -275,7 +284,8 @@ class ParquetBlocks:
 
 
 def _is_list_of_names(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
+    is_list = isinstance(value, (list, tuple)) and len(value) > 0
+    return is_list and all(isinstance(name, str) for name in value)
 
 
 def _is_numeric(kind: Any) -> bool:

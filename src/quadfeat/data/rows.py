@@ -272,7 +272,7 @@ class StreamRows(LocalRows):
             if not isinstance(item, tuple) or len(item) not in (2, 3) or np.ndim(item[0]) == 0:
                 raise TypeError(
                     f"X yields {check.one_line(item)}: an iterable must yield tuples (X, y) or "
-                    "(X, y, sample_weight)."
+                    "(X, y, sample_weight). ParquetBlocks does if it has a target."
                 )
             if len(item[0]) if not hasattr(item[0], "shape") else item[0].shape[0]:
                 yield self.read(*item)

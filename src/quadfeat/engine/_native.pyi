@@ -4,6 +4,40 @@ from numpy.typing import NDArray
 def cores() -> list[str]: ...
 def largest_magnitude_float32(X: object, core: str) -> float: ...
 def largest_magnitude_float64(X: object, core: str) -> float: ...
+def condition(
+    *,
+    profile: str,
+    shape: float,
+    alpha: float,
+    points: object,
+    targets: object,
+    weights: object,
+    queries: object,
+    factors: object,
+    neighbors: object,
+    mean: object,
+    variance: object,
+    jitter: object,
+    n_threads: int,
+    core: str,
+) -> None: ...
+def pull_back(
+    *,
+    profile: str,
+    shape: float,
+    alpha: float,
+    points: object,
+    targets: object,
+    weights: object,
+    queries: object,
+    factors: object,
+    neighbors: object,
+    by_mean: object,
+    by_variance: object,
+    by_logarithms: object,
+    n_threads: int,
+    core: str,
+) -> None: ...
 
 class MapFloat32:
     def __init__(

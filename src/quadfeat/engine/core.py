@@ -133,6 +133,16 @@ def largest_magnitude(X: Any) -> float:
     return float(native(values if values.ndim == 2 else np.atleast_2d(values), CORE))
 
 
+def native_condition(**arguments: Any) -> None:
+    """Write the conditional distributions of queries given the rows near them."""
+    _native.condition(**arguments, core=CORE)
+
+
+def native_pull_back(**arguments: Any) -> None:
+    """Write derivatives by the logarithms of factors and of the noise."""
+    _native.pull_back(**arguments, core=CORE)
+
+
 class CompiledMap(ABC):
     """Compute features of rows in the dtype that the map was compiled for.
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from multiprocessing.process import current_process
 from typing import Any
@@ -130,12 +131,33 @@ def _libraries(user_api: str) -> tuple[Any, ...]:
 
     The search takes milliseconds. Libraries that other packages load later do not concern us.
     """
-    import scipy.linalg  # noqa: F401  # loads its BLAS
-    import sklearn.utils._openmp_helpers  # noqa: F401  # loads OpenMP
-
     return tuple(
         library
-        for library in ThreadpoolController().lib_controllers
+        for library in _controller().lib_controllers
         if library.user_api == user_api
         and getattr(library, "threading_layer", None) not in ("disabled", "sequential")
     )
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    """Return the threads of the libraries that NumPy, SciPy and scikit-learn have loaded."""
+    import scipy.linalg  # noqa: F401  # loads its BLAS
+    import sklearn.utils._openmp_helpers  # noqa: F401  # loads OpenMP
+
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS to one thread, for many products of small matrices.
+
+    More threads would spend their time waiting for each other.
+
+    Examples
+    --------
+    >>> with one_blas_thread():
+    ...     _libraries("blas")[0].num_threads
+    1
+    """
+    limiter: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limiter

@@ -171,9 +171,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Raises
     ------
+    OSError
+        If the file cannot be read; FileNotFoundError if it does not exist.
     ValueError
-        If the file does not exist, was not written by :func:`save`, is corrupt, or has a newer
-        format.
+        If the file was not written by :func:`save`, is corrupt, or has a newer format.
 
     See Also
     --------
@@ -190,10 +191,10 @@ def _check_model(found: Any) -> None:
 def _loaded(path: Path, kind: str, check_found: Callable[[Any], None], way_out: str = "") -> Any:
     """Return the content of a model or checkpoint file; raise a ValueError if it is not valid."""
 
-    def failure(reason: str) -> ValueError:
+    def message(reason: str) -> str:
         name = "path" if kind == "model" else "checkpoint"
         end = f". {way_out}" if way_out else ""
-        return ValueError(f"{name}={str(path)!r} cannot be loaded: {reason.rstrip('.')}{end}.")
+        return f"{name}={str(path)!r} cannot be loaded: {reason.rstrip('.')}{end}."
 
     try:
         with path.open("rb") as file:
@@ -204,14 +205,14 @@ def _loaded(path: Path, kind: str, check_found: Callable[[Any], None], way_out: 
         check_found(found)
         return found
     except OSError as error:
-        raise failure(error.strerror or str(error)) from error
+        raise type(error)(message(error.strerror or str(error))) from error
     except NotRead as error:
-        raise failure(str(error)) from error
+        raise ValueError(message(str(error))) from error
     except MemoryError:  # the file may be valid: its arrays are not larger than the file
         raise
     except Exception as error:  # a forged file can cause any error
         reason = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise failure(f"its content is not valid ({reason})") from error
+        raise ValueError(message(f"its content is not valid ({reason})")) from error
 
 
 def _checked_path(path: Any) -> Path:

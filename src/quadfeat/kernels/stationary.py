@@ -57,6 +57,20 @@ class SeparationKernel(Stationary):
     If it also defines :meth:`slope_at`, models can learn its scale from data (``lengthscales=``).
     """
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        # A subclass with other values is not in the native core, even if its base class is.
+        if "value_at" in vars(cls) and "native_profile" not in vars(cls):
+            cls.native_profile = None  # type: ignore[assignment, method-assign]
+
+    @property
+    def native_profile(self) -> tuple[str, float] | None:
+        """The name of :meth:`value_at` in the native core, and its shape parameter.
+
+        None means that the native core lacks it.
+        """
+        return None
+
     @abstractmethod
     def value_at(self, separations: Float64Array) -> Float64Array:
         """Return the kernel at these separations, in the same shape."""
@@ -144,6 +158,10 @@ class Gaussian(GammaKernel, SeparationKernel):
     @property
     def spectrum(self) -> Spectrum:
         return NormalSpectrum()
+
+    @property
+    def native_profile(self) -> tuple[str, float] | None:
+        return "gaussian", 0.0
 
     def value_at(self, separations: Float64Array) -> Float64Array:
         return np.asarray(np.exp(-0.5 * separations))
@@ -257,6 +275,12 @@ class Matern(LengthScaleKernel, SeparationKernel):
         if self.nu == np.inf:
             return NormalSpectrum()
         return StudentSpectrum(_check_shape(self.nu, "nu"))
+
+    @property
+    def native_profile(self) -> tuple[str, float] | None:
+        names = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52", np.inf: "gaussian"}
+        name = names.get(self.nu)
+        return None if name is None else (name, 0.0)
 
     def separations(self, X: Float64Array, Y: Float64Array, same: bool) -> Float64Array:
         if self.nu == np.inf:
@@ -384,6 +408,10 @@ class RationalQuadratic(LengthScaleKernel, SeparationKernel):
     @property
     def spectrum(self) -> Spectrum:
         return GammaMixtureSpectrum(_check_shape(self.alpha, "alpha"))
+
+    @property
+    def native_profile(self) -> tuple[str, float] | None:
+        return "rational_quadratic", _check_shape(self.alpha, "alpha")
 
     def value_at(self, separations: Float64Array) -> Float64Array:
         alpha = _check_shape(self.alpha, "alpha")

@@ -126,15 +126,12 @@ def sampled(model: Any, X: Any, n_samples: int, random_state: Any) -> Array:
         targets = np.empty((len(order), solution.n_outputs, n_samples))
         targets[seen] = known.Y[rows][:, :, None]
         targets[~seen] = drawn[order[~seen] - len(nearest[n])]
-        noise = np.zeros(len(order))
-        noise[seen] = 1.0 / known.weights[rows]
-        near = among[order]
-        hood = Neighborhoods(
-            (query - near[0])[None],
-            (near - near[0])[None],
-            targets.reshape(1, len(order), -1),
-            noise[None],
-        )
+        # Values that were drawn have no noise.
+        weights = np.full(len(order), np.inf)
+        weights[seen] = known.weights[rows]
+        own = np.arange(len(order))
+        flat = targets.reshape(len(order), -1)
+        hood = Neighborhoods.of(query[None], among[order], flat, weights, own[None])
         found = condition(settings.kernel, hood, settings.alpha)
         deviation = np.sqrt(found.variance[0] * signal)
         steps = rng.standard_normal(drawn.shape[1:])

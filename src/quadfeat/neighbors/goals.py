@@ -11,7 +11,7 @@ from scipy import optimize, special
 
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.learning.columns import standardized
-from quadfeat.neighbors.conditional import Neighborhoods, condition, mean_loss
+from quadfeat.neighbors.conditional import Neighborhoods
 from quadfeat.neighbors.process import LocalProcess, Settings
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.solvers.calibration import INVERSE_TEMPERATURES, class_scores
@@ -29,6 +29,10 @@ class Cost(NamedTuple):
 
     value: float
     slopes: Float64Array
+
+    def per_row(self, n_rows: int) -> Cost:
+        """Return the cost divided by a number of rows."""
+        return Cost(self.value / n_rows, self.slopes / n_rows)
 
 
 class Goal(ABC):
@@ -122,7 +126,7 @@ class NumericGoal(Goal):
     ) -> Cost:
         found = process.likelihood_of(hoods, which, settings)
         slopes = np.append(found.by_factors, found.by_alpha)
-        return Cost(-found.value / len(which), -slopes / len(which))
+        return Cost(-found.value, -slopes).per_row(len(which))
 
     def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
         """Return the mean squared error in units of the variance of the targets."""
@@ -167,8 +171,7 @@ class ClassGoal(Goal):
         self, process: LocalProcess, hoods: Neighborhoods, which: Array, settings: Settings
     ) -> Float64Array:
         """Return the logarithm of the inverse temperature."""
-        hoods = hoods.scaled(settings.factors / process.settings.factors)
-        mean = condition(settings.kernel, hoods, settings.alpha).mean
+        mean = process.conditions_of(hoods, settings).mean
         return np.array([self._best_inverse(mean, which)])
 
     def cost(
@@ -179,21 +182,15 @@ class ClassGoal(Goal):
         settings: Settings,
         extra: Float64Array,
     ) -> Cost:
-        by_inverse = []
-
-        def loss(mean: Float64Array, part: slice) -> tuple[float, Float64Array]:
-            losses, by_scores = self._losses(mean, which[part], extra[0])
-            weights = self.rows.weights[which[part]]
-            by_scores *= weights[:, None]
-            by_inverse.append(float(np.sum(by_scores * class_scores(mean))))
-            by_mean = by_scores if mean.shape[1] > 1 else by_scores[:, 1:] - by_scores[:, :1]
-            return float(weights @ losses), np.exp(extra[0]) * by_mean
-
-        hoods = hoods.scaled(settings.factors / process.settings.factors)
-        found = mean_loss(settings.kernel, hoods, settings.alpha, loss)
-        last = np.exp(extra[0]) * sum(by_inverse)
-        slopes = np.concatenate([found.by_factors, [found.by_alpha, last]])
-        return Cost(found.value / len(which), slopes / len(which))
+        mean = process.conditions_of(hoods, settings).mean
+        losses, by_scores = self._losses(mean, which, extra[0])
+        weights = self.rows.weights[which]
+        by_scores *= weights[:, None]
+        by_mean = by_scores if mean.shape[1] > 1 else by_scores[:, 1:] - by_scores[:, :1]
+        inverse = np.exp(extra[0])
+        slopes = process.slopes_of(hoods, settings, inverse * by_mean)
+        by_extra = inverse * np.sum(by_scores * class_scores(mean))
+        return Cost(float(weights @ losses), np.append(slopes, by_extra)).per_row(len(which))
 
     def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
         """Return the log loss at the best temperature."""

@@ -15,7 +15,9 @@ from quadfeat.neighbors.conditional import (
     Neighborhoods,
     condition,
     log_likelihood,
+    pull_back,
 )
+from quadfeat.neighbors.reference import joined
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.search import NearestRows, batches
 
@@ -94,16 +96,37 @@ class LocalProcess:
         for part in batches(len(X), self._rows_at_once):
             queries = np.clip(X[part], *self._limits) * settings.factors
             found = nearest.to(queries, settings.n_neighbors)
-            parts.append(condition(settings.kernel, self._hoods(queries, found), settings.alpha))
-        return _joined(parts)
+            parts.append(self._conditions(self._hoods(queries, found)))
+        return joined(parts)
 
     def left_out(self, which: Array) -> Conditional:
         """Return the distribution at some of the own rows, given all other rows."""
         parts = []
         for part in batches(len(which), self._rows_at_once):
-            hoods = self.without_own(which[part])
-            parts.append(condition(self.settings.kernel, hoods, self.settings.alpha))
-        return _joined(parts)
+            parts.append(self._conditions(self.without_own(which[part])))
+        return joined(parts)
+
+    def _conditions(self, hoods: Neighborhoods) -> Conditional:
+        settings = self.settings
+        return condition(settings.kernel, hoods, settings.alpha, self._nearest.n_threads)
+
+    def conditions_of(self, hoods: Neighborhoods, settings: Settings) -> Conditional:
+        """Return the distributions for neighborhoods of this process, with other settings."""
+        scaled = hoods.scaled(settings.factors / self.settings.factors)
+        return condition(settings.kernel, scaled, settings.alpha, self._nearest.n_threads)
+
+    def slopes_of(
+        self, hoods: Neighborhoods, settings: Settings, by_mean: Float64Array
+    ) -> Float64Array:
+        """Return the derivatives of a loss by the logarithms of the factors and of alpha.
+
+        ``by_mean`` has its derivatives by the means of :meth:`conditions_of`.
+        """
+        scaled = hoods.scaled(settings.factors / self.settings.factors)
+        by_variance = np.zeros(len(by_mean))
+        return pull_back(
+            settings.kernel, scaled, settings.alpha, by_mean, by_variance, self._nearest.n_threads
+        ).sum(axis=0)
 
     def likelihood_of(
         self, hoods: Neighborhoods, which: Array, settings: Settings | None = None
@@ -124,6 +147,7 @@ class LocalProcess:
             settings.alpha,
             scatter=rows.scatter[which].sum(axis=0),
             n_spare=float(rows.n_spare[which].sum()),
+            n_threads=self._nearest.n_threads,
         )
 
     def without_own(self, which: Array) -> Neighborhoods:
@@ -140,7 +164,3 @@ class LocalProcess:
     def _rows_at_once(self) -> int:
         width = self.rows.X.shape[1] + self.rows.Y.shape[1] + 1
         return max(1, ENTRIES_AT_ONCE // (width * self.settings.n_neighbors))
-
-
-def _joined(parts: list[Conditional]) -> Conditional:
-    return Conditional(*(np.concatenate(values) for values in zip(*parts, strict=True)))
