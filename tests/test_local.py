@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from quadfeat import LocalGaussianProcess, kernels, load, save
 from quadfeat.learning.candidates import FAMILIES
+from quadfeat.neighbors.clusters import is_available
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 10.0, (240, 2))
@@ -374,6 +375,25 @@ class TestHeavyTails:
         assert any("squared errors" in one.name for one in model.candidates_)
 
 
+class TestSearch:
+    def test_exact_searches_have_a_recall_of_one(self, given):
+        assert given.recall_ == 1.0
+
+    @pytest.mark.skipif(not is_available(), reason="faiss is not installed")
+    def test_approximate_search(self, given):
+        model = clone(GIVEN).set_params(search="approximate").fit(X, Y)
+        assert 0.9 < model.recall_ <= 1.0
+        assert np.corrcoef(model.predict(QUERIES), given.predict(QUERIES))[0, 1] > 0.99
+        again = pickle.loads(pickle.dumps(model))
+        assert_array_equal(again.predict(QUERIES), model.predict(QUERIES))
+        assert again.sample_y(QUERIES[:2]).shape == (2, 1)
+
+    def test_approximate_search_without_faiss(self, monkeypatch):
+        monkeypatch.setattr("quadfeat.models.local_fitting.is_available", lambda: False)
+        with pytest.raises(ImportError, match="needs faiss"):
+            clone(GIVEN).set_params(search="approximate").fit(X, Y)
+
+
 class TestMetrics:
     """Kernels with a matrix."""
 
@@ -421,6 +441,7 @@ class TestErrors:
             ({"n_neighbors": 0}, "n_neighbors=0 is not valid: pass an integer >= 1"),
             ({"n_neighbors": "many"}, "n_neighbors='many' is not valid"),
             ({"alpha": -1.0}, "alpha=-1.0 is not valid"),
+            ({"search": "fast"}, "search='fast' is not known"),
             ({"lengthscales": "full"}, "lengthscales='full' is not known"),
             ({"kernel": "laplacian"}, "does not depend on Euclidean distances"),
             ({"kernel": "arccos1"}, "does not depend on Euclidean distances"),

@@ -52,6 +52,10 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     lengthscales : {"isotropic", "ard"}, default=None
         The lengthscales to learn: one for all columns, or one for each column. None means
         ``"ard"`` for ``kernel="auto"``, and does not learn lengthscales for other kernels.
+    search : {"auto", "exact", "approximate"}, default="auto"
+        How to find the nearest rows. ``"auto"`` is exact, unless this takes more than about 2 ms
+        for each row and faiss is installed (``pip install "quadfeat[local]"``). An approximate
+        search compares a row with the nearest clusters of rows.
     time_limit : float, default=None
         Seconds after which learning stops and uses the best kernel so far. None means no limit. The
         step that is running is finished first.
@@ -68,6 +72,9 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
         The ratio of noise variance to signal variance.
     n_neighbors_ : int
         The number of neighbors.
+    recall_ : float
+        The share of the nearest rows that the search finds, measured on a sample; 1 if the search
+        is exact.
     signal_variance_, noise_variance_ : float or ndarray of shape (n_outputs,)
         Variances of the Gaussian process. The noise variance is that of a row of weight 1.
     candidates_, why_ : tuple of KernelCandidate, str
@@ -98,8 +105,9 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     Prediction intervals are for targets of mean weight, so weights and copies may give slightly
     different intervals.
 
-    The nearest rows are found with a k-d tree, which is fast if few columns matter. Fitting is
-    deterministic.
+    The nearest rows are found with a k-d tree if few columns matter, and otherwise by comparing
+    each row with all training rows. Both are exact, and the results do not depend on the number of
+    threads and on batches. Fitting is deterministic.
 
     Examples
     --------

@@ -42,6 +42,11 @@ class LocalAttributes(KernelEstimator):
         return min(solution.n_neighbors, solution.rows.size)
 
     @property
+    def recall_(self) -> float:
+        """The share of the nearest training rows that the search finds; 1 if it is exact."""
+        return float(self._solved().process.recall)
+
+    @property
     def jitter_(self) -> float:
         """The largest number added to the diagonal of a kernel matrix, relative to its mean."""
         return float(predictions.calibrated(self, "jitter_").calibration.jitter.max())

@@ -17,9 +17,11 @@ from quadfeat.learning.candidates import FAMILIES, Choice, KernelCandidate
 from quadfeat.learning.clock import Clock
 from quadfeat.learning.columns import Columns, with_factors
 from quadfeat.models.given_kernel import finds_kernel, given_kernel
+from quadfeat.neighbors.clusters import is_available
 from quadfeat.neighbors.fit import LocalFit
 from quadfeat.neighbors.learning import LocalSearch, Tried, Wanted
 from quadfeat.neighbors.rows import DistinctRows
+from quadfeat.neighbors.search import SEARCHES
 
 LENGTHSCALES = ("isotropic", "ard")
 
@@ -106,6 +108,12 @@ def check_parameters(model: Any) -> None:
         check.check_choice(model.lengthscales, "lengthscales", LENGTHSCALES)
     if model.time_limit is not None:
         check.check_positive(model.time_limit, "time_limit")
+    check.check_choice(model.search, "search", SEARCHES)
+    if model.search == "approximate" and not is_available():
+        raise ImportError(
+            "search='approximate' needs faiss: pip install \"quadfeat[local]\", or use "
+            "search='auto', which searches exactly without it."
+        )
     check.check_flag(model.verbose, "verbose")
     check.check_n_jobs(model.n_jobs)
     if not finds_kernel(model):
@@ -142,13 +150,14 @@ def wanted_of(model: Any, table: Table) -> Wanted:
     alpha = None if is_auto(model.alpha) else float(model.alpha)
     number = None if is_auto(model.n_neighbors) else int(model.n_neighbors)
     if finds_kernel(model):
-        return Wanted(dict(FAMILIES), model.lengthscales or "ard", alpha, number)
+        scales = model.lengthscales or "ard"
+        return Wanted(dict(FAMILIES), scales, alpha, number, search=model.search)
     kernel = checked_kernel(model)
     if model.lengthscales is None:
         kernel = kernel.resolve(table.X, table.weights)
     inner: Any = kernel.inner
     names = {type(kernel).__name__: inner}
-    return Wanted(names, model.lengthscales, alpha, number, kernel.projection)
+    return Wanted(names, model.lengthscales, alpha, number, kernel.projection, model.search)
 
 
 def fit_local(model: Any, table: Table) -> tuple[LocalFit, Choice]:
@@ -162,7 +171,7 @@ def fit_local(model: Any, table: Table) -> tuple[LocalFit, Choice]:
     candidates = tuple(candidate_of(one, wanted) for one in search.tried)
     kernel = kernel_of(best, wanted)
     settings = best.settings
-    found = model.fit_kind(*table, kernel, settings.alpha, settings.n_neighbors)
+    found = model.fit_kind(*table, kernel, settings.alpha, settings.n_neighbors, model.search)
     return found, Choice(reason(best, search), candidates)
 
 

@@ -44,6 +44,7 @@ class LocalModel(LocalAttributes):
         n_neighbors: int | str = "auto",
         alpha: float | str = "auto",
         lengthscales: str | None = None,
+        search: str = "auto",
         time_limit: float | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -53,6 +54,7 @@ class LocalModel(LocalAttributes):
         self.n_neighbors = n_neighbors
         self.alpha = alpha
         self.lengthscales = lengthscales
+        self.search = search
         self.time_limit = time_limit
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -16,6 +16,7 @@ from quadfeat.kernels import Kernel, SeparationKernel
 from quadfeat.neighbors.conditional import Conditional
 from quadfeat.neighbors.process import LocalProcess
 from quadfeat.neighbors.rows import DistinctRows
+from quadfeat.neighbors.search import SEARCHES
 from quadfeat.neighbors.settings import Settings
 
 # Number of distinct rows to leave out in turn, to calibrate variances.
@@ -55,6 +56,7 @@ class LocalFit:
     alpha : float
         The ratio of the noise variance of a row of weight 1 to the signal variance.
     n_neighbors : int
+    search : {"auto", "exact", "approximate"}
     """
 
     X: Float64Array
@@ -63,6 +65,7 @@ class LocalFit:
     kernel: Kernel
     alpha: float
     n_neighbors: int
+    search: str = "exact"
 
     def check_consistency(self) -> None:
         """Raise an error if the parts do not fit together; see ``quadfeat.io.register``."""
@@ -79,6 +82,7 @@ class LocalFit:
         checks.expect(bool((self.weights > 0).all()), "weights of _solution are not positive")
         check.check_count(self.n_neighbors, "n_neighbors of _solution")
         check.check_positive(self.alpha, "alpha of _solution")
+        check.check_choice(self.search, "search of _solution", SEARCHES)
         projection = self.kernel.projection
         width = d if projection is None else projection.width
         factors = np.asarray(self.kernel.inner.input_factor(width))
@@ -122,7 +126,8 @@ class LocalFit:
     @cached_property
     def process(self) -> LocalProcess:
         """The process on the distinct rows."""
-        settings = Settings.of(self.kernel, self.X.shape[1], self.alpha, self.n_neighbors)
+        d = self.X.shape[1]
+        settings = Settings.of(self.kernel, d, self.alpha, self.n_neighbors, self.search)
         return LocalProcess(self.rows, settings)
 
     def predict(self, X: Float64Array, n_threads: int) -> tuple[Float64Array, Float64Array]:

@@ -12,8 +12,9 @@ from scipy import optimize, special
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.learning.columns import standardized
 from quadfeat.neighbors.conditional import Neighborhoods
-from quadfeat.neighbors.process import LocalProcess, Settings
+from quadfeat.neighbors.process import LocalProcess
 from quadfeat.neighbors.rows import DistinctRows
+from quadfeat.neighbors.settings import Settings
 from quadfeat.solvers.calibration import INVERSE_TEMPERATURES, class_scores
 
 
@@ -84,8 +85,11 @@ class Goal(ABC):
         """Return the cost of settings on own rows, given their neighborhoods."""
 
     @abstractmethod
-    def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
-        """Return the leave-one-out loss of some rows, and its standard error."""
+    def validated(self, process: LocalProcess, which: Array) -> tuple[float, float]:
+        """Return the leave-one-out loss of some rows, and its standard error.
+
+        The process has the rows of the goal.
+        """
 
 
 class NumericGoal(Goal):
@@ -138,11 +142,11 @@ class NumericGoal(Goal):
         slopes = np.append(found.by_factors, found.by_alpha)
         return Cost(-found.value, -slopes).per_row(len(which))
 
-    def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
+    def validated(self, process: LocalProcess, which: Array) -> tuple[float, float]:
         """Return the mean squared error in units of the variance of the targets."""
         raw = self._raw.Y
-        process = LocalProcess(self._raw, settings, n_threads)
-        squares = np.mean((raw[which] - process.left_out(which).mean) ** 2, axis=1)
+        mean = process.with_targets(self._raw).left_out(which).mean
+        squares = np.mean((raw[which] - mean) ** 2, axis=1)
         unit = float(np.mean(np.var(raw, axis=0)))
         error = float(np.std(squares) / np.sqrt(len(which)) / unit)
         return float(np.mean(squares)) / unit, error
@@ -228,9 +232,9 @@ class ClassGoal(Goal):
         by_extra = inverse * np.sum(by_scores * class_scores(mean))
         return Cost(float(weights @ losses), np.append(slopes, by_extra)).per_row(len(which))
 
-    def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
+    def validated(self, process: LocalProcess, which: Array) -> tuple[float, float]:
         """Return the log loss at the best temperature."""
-        mean = LocalProcess(self.rows, settings, n_threads).left_out(which).mean
+        mean = process.left_out(which).mean
         losses, _ = self._losses(mean, which, self._best_inverse(mean, which))
         weights = self.rows.weights[which]
         loss = float(np.average(losses, weights=weights))

@@ -42,6 +42,9 @@ VALIDATION_ROWS = 4000
 # Number of rows to find heavy tails of columns on.
 TAIL_ROWS = 8192
 
+# Number of searches to keep, which are used again for settings with the same neighbors.
+KEPT = 2
+
 # Rounds of the first family, and of each other one, and the steps of each.
 FIRST_ROUNDS = 3
 OTHER_ROUNDS = 1
@@ -116,6 +119,8 @@ class Wanted:
         None means to select it.
     projection : Projection or None
         The projection of the given kernel, if it has one.
+    search : {"auto", "exact", "approximate"}
+        How to search for neighbors.
     """
 
     families: dict[str, SeparationKernel]
@@ -123,6 +128,7 @@ class Wanted:
     alpha: float | None
     n_neighbors: int | None
     projection: Projection | None = None
+    search: str = "exact"
 
     @property
     def is_given(self) -> bool:
@@ -160,6 +166,7 @@ class LocalSearch:
         if self.n_learning < BATCH_ROWS:
             self.n_learning = rows.size
         self.tried: list[Tried] = []
+        self._processes: list[LocalProcess] = []
 
     @property
     def can_learn(self) -> bool:
@@ -254,7 +261,7 @@ class LocalSearch:
         if wanted.alpha is not None:
             alpha = wanted.alpha / self.goal.weight
         self.clock.show("learned the start")
-        starts = [Settings(kernel, factors, alpha, number, projection)]
+        starts = [Settings(kernel, factors, alpha, number, projection, wanted.search)]
         if wanted.lengthscales is None or not self.can_learn:
             return starts[0]
         if self.goal.tries_usual_scales and wanted.lengthscales == "ard":
@@ -275,7 +282,7 @@ class LocalSearch:
         Other widths have the same neighbors. The sample that the start was learned from is too thin
         for kernels that are much narrower, which look like noise there.
         """
-        process = LocalProcess(self.rows, settings, self.n_threads)
+        process = self._process(settings)
         which = np.arange(min(START_ROWS, self.n_learning))
         hoods = process.without_own(which)
         alphas = {settings.alpha: None} | dict.fromkeys(START_ALPHAS)
@@ -293,7 +300,7 @@ class LocalSearch:
         wanted, d = self.wanted, len(settings.factors)
         if self.clock.is_over() or (wanted.lengthscales is None and wanted.alpha is not None):
             return settings
-        process = LocalProcess(self.rows, settings, self.n_threads)
+        process = self._process(settings)
         size = min(BATCH_ROWS, self.n_learning)
         which = (number * size + np.arange(size)) % self.n_learning
         hoods = process.without_own(which)
@@ -330,7 +337,7 @@ class LocalSearch:
 
     def _validated(self, name: str, settings: Settings, start: float | None = None) -> Tried:
         """Validate settings by leaving out rows."""
-        loss, error = self.goal.validated(settings, self.validation, self.n_threads)
+        loss, error = self.goal.validated(self._process(settings), self.validation)
         seconds = self.clock.seconds if start is None else time.monotonic() - start
         found = Tried(name, settings, loss, error, len(self.validation), seconds)
         self.tried.append(found)
@@ -351,6 +358,16 @@ class LocalSearch:
         least = min(one.loss for one in found)
         good = [one for one in found if one.loss <= (1.0 + TOLERANCE) * least]
         return min(good, key=lambda one: one.settings.n_neighbors)
+
+    def _process(self, settings: Settings) -> LocalProcess:
+        """Return the process of some settings. The last ones are kept, to search in them again."""
+        for place, known in enumerate(self._processes):
+            if known.settings.shares_points_with(settings):
+                self._processes.append(self._processes.pop(place))
+                return known.with_settings(settings)
+        del self._processes[: 1 - KEPT]  # before the next one needs memory
+        self._processes.append(LocalProcess(self.rows, settings, self.n_threads))
+        return self._processes[-1]
 
     def _in_units(self, found: Tried) -> Tried:
         """Return settings for rows of weight 1, after a search with weights of mean 1."""

@@ -49,7 +49,9 @@ class LocalProcess:
     def __init__(self, rows: DistinctRows, settings: Settings, n_threads: int = 1) -> None:
         self.rows = rows
         self.settings = settings
-        self._nearest = NearestRows(settings.points(rows.X), n_threads)
+        # The settings that scale the points.
+        self._searched = settings
+        self._nearest = NearestRows(settings.points(rows.X), n_threads, settings.search)
 
     def with_threads(self, n_threads: int) -> LocalProcess:
         """Return the same process with another number of threads."""
@@ -57,12 +59,29 @@ class LocalProcess:
         other._nearest = self._nearest.with_threads(n_threads)
         return other
 
+    def with_settings(self, settings: Settings) -> LocalProcess:
+        """Return a process with other settings that share the points; see ``Settings``."""
+        other = copy.copy(self)
+        other.settings = settings
+        return other
+
+    def with_targets(self, rows: DistinctRows) -> LocalProcess:
+        """Return a process with other targets and weights of the same rows."""
+        other = copy.copy(self)
+        other.rows = rows
+        return other
+
+    @property
+    def recall(self) -> float:
+        """The share of the nearest rows that the search finds."""
+        return self._nearest.index.recall
+
     def predict(self, X: Float64Array) -> Conditional:
         """Return the distribution of the latent function at some rows."""
         settings, nearest = self.settings, self._nearest
         parts = []
         for part in batches(len(X), self._rows_at_once):
-            queries = settings.queries(X[part])
+            queries = self._searched.queries(X[part])
             found = nearest.to(queries, settings.n_neighbors)
             parts.append(self._conditions(self._hoods(queries, found)))
         return joined(parts)
@@ -125,8 +144,11 @@ class LocalProcess:
         return self._hoods(nearest.points[which], found)
 
     def _hoods(self, queries: Float64Array, neighbors: Array) -> Neighborhoods:
-        rows = self.rows
-        return Neighborhoods.of(queries, self._nearest.points, rows.Y, rows.weights, neighbors)
+        rows, points = self.rows, self._nearest.points
+        hoods = Neighborhoods.of(queries, points, rows.Y, rows.weights, neighbors)
+        if self.settings is self._searched:
+            return hoods
+        return hoods.scaled(self.settings.factors / self._searched.factors)
 
     @property
     def _rows_at_once(self) -> int:

@@ -17,6 +17,9 @@ POINTS_AT_ONCE = 2**15
 # Number of candidates in addition to the neighbors: rounding errors rarely change more ranks.
 SPARE = 16
 
+# Queries farther from the points than this many times their spread are compared in float64.
+FAR = 1e6
+
 # Coordinates that are in memory at once to compute exact distances.
 ENTRIES_AT_ONCE = 2**21
 
@@ -40,13 +43,15 @@ class Scan:
            [2, 1]])
     """
 
+    recall = 1.0
+
     def __init__(self, points: Float64Array) -> None:
         self.points = points
-        middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
+        middle = 0.5 * points.min(axis=0) + 0.5 * points.max(axis=0)
         spread = float(np.abs(points - middle).max())
         # Keep squares of norms in the range of float32.
         self._middle, self._unit = middle, spread if spread > 0 else 1.0
-        self._small = self._reduced(points)
+        self._small = self.reduced(points)
         self._norms = np.einsum("ij,ij->i", self._small, self._small)
         # Products of d terms and the rounding of coordinates have at most this relative error.
         self._error = np.float32((points.shape[1] + 8) * np.finfo(np.float32).eps)
@@ -71,24 +76,28 @@ class Scan:
                     list(pool.map(search, blocks))
         return found
 
-    def _reduced(self, points: Float64Array) -> Array:
+    def reduced(self, points: Float64Array) -> Array:
         """Return points in float32, near the origin."""
         return ((points - self._middle) / self._unit).astype(np.float32)
 
     def _of_block(self, queries: Float64Array, k: int) -> Array:
         n_points = len(self.points)
         n_candidates = min(n_points, k + SPARE)
-        lowest, candidates, norms = self._candidates(queries, n_candidates)
-        squares = self.squares(queries, candidates)
+        with np.errstate(over="ignore"):
+            is_far = np.abs(queries - self._middle).max(axis=1) / self._unit > FAR
+        near = np.where(is_far[:, None], self.points[0], queries)
+        lowest, candidates, norms = self._candidates(near, n_candidates)
+        squares = self.squares(near, candidates)
         order = _order(squares, candidates)[:, :k]
         found = np.take_along_axis(candidates, order, axis=1)
-        if n_candidates == n_points:
-            return found
-        # A point that is no candidate is at least as far away as the last one seems to be.
         farthest = np.take_along_axis(squares, order[:, -1:], axis=1)[:, 0] / self._unit**2
-        unsure = np.flatnonzero(farthest >= lowest.max(axis=1).astype(np.float64) + norms)
-        for row in unsure:
+        # A point that is no candidate is at least as far away as the last one seems to be.
+        is_unsure = farthest >= lowest.max(axis=1).astype(np.float64) + norms
+        for row in np.flatnonzero(is_unsure & (n_candidates < n_points) & ~is_far):
             found[row] = self._of_row(queries[row], k, farthest[row])
+        everything = np.arange(n_points)
+        for row in np.flatnonzero(is_far):
+            found[row] = self._nearest(queries[row], everything, k)
         return found
 
     def _candidates(
@@ -98,7 +107,7 @@ class Scan:
 
         The bounds are those of squared distances in units, minus the norm of the query.
         """
-        small = self._reduced(queries)
+        small = self.reduced(queries)
         lowest = np.empty((len(queries), 0), dtype=np.float32)
         candidates = np.empty((len(queries), 0), dtype=np.int64)
         for start in range(0, len(self.points), POINTS_AT_ONCE):
@@ -122,19 +131,29 @@ class Scan:
 
     def _of_row(self, query: Float64Array, k: int, farthest: float) -> Array:
         """Return the nearest points of a query among all that may be this near."""
-        small = self._reduced(query[None])
+        small = self.reduced(query[None])
         norm = (1.0 - 2.0 * float(self._error)) * float(np.sum(small.astype(np.float64) ** 2))
         near = [
             start + np.flatnonzero(bounds.astype(np.float64) + norm <= farthest)
             for start, bounds in self._bounds_of_row(small)
         ]
-        candidates = np.concatenate(near)[None]
-        squares = self.squares(query[None], candidates)
-        return candidates[0, _order(squares, candidates)[0, :k]]
+        return self._nearest(query, np.concatenate(near), k)
+
+    def _nearest(self, query: Float64Array, candidates: Array, k: int) -> Array:
+        """Return the nearest of some candidates, by exact distances."""
+        step = max(1, ENTRIES_AT_ONCE // self.points.shape[1])
+        parts = [candidates[start : start + step] for start in range(0, len(candidates), step)]
+        squares = np.hstack([self.squares(query[None], part[None])[0] for part in parts])
+        return candidates[_order(squares, candidates)[:k]]
 
     def _bounds_of_row(self, small: Array) -> Iterator[tuple[int, Array]]:
         for start in range(0, len(self.points), POINTS_AT_ONCE):
             yield start, self._bounds(small, slice(start, start + POINTS_AT_ONCE))[0]
+
+    def sorted(self, queries: Float64Array, found: Array) -> Array:
+        """Return indices of points by their distance from the query, nearest first."""
+        order = _order(self.squares(queries, found), found)
+        return np.take_along_axis(found, order, axis=1)
 
     def squares(self, queries: Float64Array, candidates: Array) -> Float64Array:
         """Return exact squared distances, shape (n_queries, n_candidates)."""
@@ -156,4 +175,4 @@ def _smallest(values: Array, k: int) -> Array:
 
 def _order(squares: Float64Array, indices: Array) -> Array:
     """Return the order by distance, then by index."""
-    return np.lexsort((indices, squares), axis=1)
+    return np.lexsort((indices, squares), axis=-1)

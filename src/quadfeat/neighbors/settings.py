@@ -14,6 +14,9 @@ from quadfeat.kernels import Kernel, Projection, SeparationKernel
 # could overflow.
 FARTHEST = 1e100
 
+# Logarithms of factors that are closer than this are equal up to rounding.
+SAME = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Settings:
@@ -30,6 +33,8 @@ class Settings:
     n_neighbors : int
     projection : Projection or None
         Transforms rows before their columns are multiplied by the factors.
+    search : {"auto", "exact", "approximate"}
+        How to search for neighbors; see ``index_for``.
     """
 
     kernel: SeparationKernel
@@ -37,20 +42,29 @@ class Settings:
     alpha: float
     n_neighbors: int
     projection: Projection | None = None
+    search: str = "exact"
 
     @classmethod
-    def of(cls, kernel: Kernel, d: int, alpha: float, n_neighbors: int) -> Settings:
+    def of(cls, kernel: Kernel, d: int, alpha: float, n_neighbors: int, search: str) -> Settings:
         """Return settings with a kernel that has a numeric scale, for rows with ``d`` columns."""
         inner: Any = kernel.inner  # a SeparationKernel
         projection = kernel.projection
         width = d if projection is None else projection.width
         factors = np.broadcast_to(inner.input_factor(width), width).astype(np.float64)
-        return cls(inner, factors, alpha, n_neighbors, projection)
+        return cls(inner, factors, alpha, n_neighbors, projection, search)
 
     def changed(self, steps: Float64Array) -> Settings:
         """Return settings with steps added to the logarithms of the factors and of alpha."""
         factors = self.factors * np.exp(steps[:-1])
         return replace(self, factors=factors, alpha=float(self.alpha * np.exp(steps[-1])))
+
+    def shares_points_with(self, other: Settings) -> bool:
+        """Return whether points have the same neighbors: whether they differ by one factor only."""
+        if self.projection is not other.projection or self.search != other.search:
+            return False
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logarithms = np.log(self.factors) - np.log(other.factors)
+        return bool(np.ptp(logarithms) < SAME)
 
     def projected(self, X: Float64Array) -> Float64Array:
         """Return rows before their multiplication by factors."""
@@ -94,4 +108,4 @@ def is_diagonal(matrix: Float64Array) -> bool:
     """
     if matrix.shape[0] != matrix.shape[1]:
         return False
-    return np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix))
+    return bool(np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix)))
