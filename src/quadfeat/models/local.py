@@ -37,9 +37,11 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     ----------
     kernel : Kernel or str, default="auto"
         ``"auto"`` learns a lengthscale for each column with several families of kernels, and
-        selects one by leave-one-out errors. Other values are as in :class:`QuadratureFeatures`. The
-        kernel has to depend on Euclidean distances, as Gaussian, Matern and rational quadratic
-        kernels do.
+        selects one by leave-one-out errors. It also compresses columns with heavy tails and learns
+        with squared errors instead of the likelihood, if this reduces leave-one-out errors. Other
+        values are as in :class:`QuadratureFeatures`. The kernel has to depend on Euclidean
+        distances, as Gaussian, Matern and rational quadratic kernels do, alone or in a
+        :class:`~quadfeat.kernels.Metric`.
     gamma : float, {"scale", "auto"} or array of shape (n_features,), default=None
         Shorthand for ``kernel=Gaussian(gamma)``. None leaves the kernel as it is.
     n_neighbors : int or "auto", default="auto"

@@ -52,6 +52,11 @@ class Goal(ABC):
     weight: float
     tries_usual_scales = False
 
+    @property
+    def alternative(self) -> Goal | None:
+        """Another goal to try, whose settings are validated in the same way."""
+        return None
+
     @abstractmethod
     def score(self, loss: float) -> str:
         """Return a validated loss in words."""
@@ -93,6 +98,7 @@ class NumericGoal(Goal):
     """
 
     def __init__(self, rows: DistinctRows) -> None:
+        self._given = rows
         equal = np.ones(rows.size)
         # The likelihood is that of normal noise, so clip outliers of the targets.
         clipped, spreads = standardized(rows.Y, equal, np.zeros(rows.Y.shape[1]))
@@ -103,6 +109,10 @@ class NumericGoal(Goal):
         scatter = rows.scatter[:, varying] / units**2 / self.weight
         self.rows = replace(rows, Y=clipped[:, varying], weights=weights, scatter=scatter)
         self._raw = replace(rows, Y=rows.Y[:, varying] / units, weights=weights)
+
+    @property
+    def alternative(self) -> Goal | None:
+        return SquaredErrorGoal(self._given)
 
     def score(self, loss: float) -> str:
         return f"R2 of {1.0 - loss:.4f}"
@@ -136,6 +146,32 @@ class NumericGoal(Goal):
         unit = float(np.mean(np.var(raw, axis=0)))
         error = float(np.std(squares) / np.sqrt(len(which)) / unit)
         return float(np.mean(squares)) / unit, error
+
+
+class SquaredErrorGoal(NumericGoal):
+    """Minimize and validate leave-one-out squared errors.
+
+    The likelihood weighs each error by its predicted variance, which does not know the noise of
+    single rows. If the noise differs much, as for prices, other settings have smaller errors.
+    """
+
+    @property
+    def alternative(self) -> Goal | None:
+        return None
+
+    def cost(
+        self,
+        process: LocalProcess,
+        hoods: Neighborhoods,
+        which: Array,
+        settings: Settings,
+        extra: Float64Array,
+    ) -> Cost:
+        """Return half the logarithm of the mean squared error, a cost without units."""
+        errors = process.conditions_of(hoods, settings).mean - self.rows.Y[which]
+        mean_square = max(float(np.mean(errors**2)), np.finfo(float).tiny)
+        by_mean = errors / (mean_square * errors.size)
+        return Cost(0.5 * np.log(mean_square), process.slopes_of(hoods, settings, by_mean))
 
 
 class ClassGoal(Goal):

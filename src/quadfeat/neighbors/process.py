@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.kernels import SeparationKernel
 from quadfeat.neighbors.conditional import (
     Conditional,
     LogLikelihood,
@@ -20,38 +18,12 @@ from quadfeat.neighbors.conditional import (
 from quadfeat.neighbors.reference import joined
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.search import NearestRows, batches
+from quadfeat.neighbors.settings import Settings
+
+__all__ = ["LocalProcess", "Settings"]
 
 # Neighborhoods of at most this many coordinates are in memory at once.
 ENTRIES_AT_ONCE = 2**23
-
-# The largest scaled coordinate of a query.
-FARTHEST = 1e100
-
-
-@dataclass(frozen=True, eq=False)
-class Settings:
-    """The parameters of a process.
-
-    Attributes
-    ----------
-    kernel : SeparationKernel
-        The family. Its scale is ignored.
-    factors : array of shape (d,)
-        The factors to multiply the columns by.
-    alpha : float
-        The ratio of the noise variance of a row of weight 1 to the signal variance.
-    n_neighbors : int
-    """
-
-    kernel: SeparationKernel
-    factors: Float64Array
-    alpha: float
-    n_neighbors: int
-
-    def changed(self, steps: Float64Array) -> Settings:
-        """Return settings with steps added to the logarithms of the factors and of alpha."""
-        factors = self.factors * np.exp(steps[:-1])
-        return replace(self, factors=factors, alpha=float(self.alpha * np.exp(steps[-1])))
 
 
 class LocalProcess:
@@ -77,11 +49,7 @@ class LocalProcess:
     def __init__(self, rows: DistinctRows, settings: Settings, n_threads: int = 1) -> None:
         self.rows = rows
         self.settings = settings
-        self._nearest = NearestRows(rows.X * settings.factors, n_threads)
-        # Beyond these limits, kernels are zero, and squares of distances could overflow.
-        with np.errstate(over="ignore"):  # an infinite limit does not clip
-            limits = FARTHEST / settings.factors
-        self._limits = -limits, limits
+        self._nearest = NearestRows(settings.points(rows.X), n_threads)
 
     def with_threads(self, n_threads: int) -> LocalProcess:
         """Return the same process with another number of threads."""
@@ -94,7 +62,7 @@ class LocalProcess:
         settings, nearest = self.settings, self._nearest
         parts = []
         for part in batches(len(X), self._rows_at_once):
-            queries = np.clip(X[part], *self._limits) * settings.factors
+            queries = settings.queries(X[part])
             found = nearest.to(queries, settings.n_neighbors)
             parts.append(self._conditions(self._hoods(queries, found)))
         return joined(parts)
