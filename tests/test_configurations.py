@@ -94,8 +94,8 @@ def is_explained(estimator, name):
 
 
 # Each configuration runs with one of the two models, alternately, and with the other one if slow
-# tests are run. The solvers of balanced classes differ as little. Learned lengthscales take longest,
-# so only two of their four configurations run often.
+# tests are run. The solvers of balanced classes differ as little. Of the four
+# configurations with learned lengthscales, which take longest, two run often.
 HALF = len(OF_MODELS)
 LONG = [k for k in range(HALF) if {"lengthscales", "alpha"} <= OF_MODELS[k].keys()]
 OFTEN = [MODELS[k + HALF * (k % 2)] for k in range(HALF) if k not in LONG] + BALANCED[:1] + MAPS
