@@ -7,6 +7,7 @@ from abc import abstractmethod
 from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,8 +24,10 @@ from quadfeat.front_door.explained import LEARNED, Explained
 from quadfeat.front_door.fitting import fit_stream, fit_table
 from quadfeat.front_door.forecasts import Judge
 from quadfeat.front_door.preparation import Table, needs_encoder
+from quadfeat.front_door.splits import checked_groups
 from quadfeat.front_door.timing import Timer
 from quadfeat.models.intervals import Scores
+from quadfeat.tables.reading import read_table
 
 Self = TypeVar("Self", bound="FrontDoor")
 
@@ -123,7 +126,26 @@ class FrontDoor(Explained):
         for name in ("blend", "refit", "verbose"):
             check.check_flag(getattr(self, name), name)
         check.check_n_jobs(self.n_jobs)
+        self._check_scoring()
         return candidates_of(self.candidates)
+
+    def _check_scoring(self) -> None:
+        """Raise an error if ``scoring`` is no scorer of scikit-learn."""
+        given = self.scoring
+        if isinstance(given, str) and given not in get_scorer_names():
+            suggestion = check.did_you_mean(given, get_scorer_names())
+            raise ValueError(
+                f"scoring={given!r} is not valid."
+                + (suggestion or " sklearn.metrics.get_scorer_names() lists the names.")
+            )
+        if given is None or isinstance(given, str):
+            return
+        if not callable(given):
+            raise TypeError(
+                f"scoring={check.one_line(given)} is not valid: pass the name of a score of "
+                "scikit-learn, a callable such as make_scorer(...), or None."
+            )
+        check_scoring(self, given)  # rejects metrics that are no scorers
 
     def _blank(self: Self) -> Self:
         """Return an unfitted copy to work on, so that a failed fit leaves this model unchanged."""
@@ -147,6 +169,7 @@ class FrontDoor(Explained):
         X, y = to_numpy(X, "X"), to_numpy(y, "y")
         encodes = needs_encoder(X)
         if encodes:
+            X = read_table(X, owner=type(self).__name__).X
             validate_data(self, X, y, skip_check_array=True)
         else:
             X = validate_data(
@@ -168,7 +191,7 @@ class FrontDoor(Explained):
             )
         weights = self._weights(y, weights)
         if groups is not None:
-            groups = np.asarray(groups)
+            groups = checked_groups(groups)
             check_consistent_length(X, groups)
         return Table(X, y, weights, groups, encodes)
 
@@ -177,7 +200,7 @@ class FrontDoor(Explained):
         check_is_fitted(self)
         X = to_numpy(X, "X")
         if self._answer.encoder is not None:
-            return self._answer.encoder.transform(X)
+            return self._answer.encoder.transform_for(self, X)
         X = validate_data(
             self,
             X,

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+# A final fit of at most so many seconds runs even if no time is left.
+SHORT_FIT = 1.0
+
 
 class Timer:
     """Measures the time of a contest, and prints its progress.
@@ -21,11 +24,17 @@ class Timer:
         Seconds; None for no limit.
     owner : str, default=""
         Starts each line of progress; empty for none.
+
+    Attributes
+    ----------
+    reserved : float
+        Seconds to keep for the fit to all rows.
     """
 
     def __init__(self, limit: float | None, owner: str = "") -> None:
         self.limit = limit
         self.owner = owner
+        self.reserved = 0.0
         self._start = time.monotonic()
 
     @property
@@ -35,8 +44,14 @@ class Timer:
 
     @property
     def left(self) -> float:
-        """Seconds that are left; infinite without a limit."""
-        return np.inf if self.limit is None else self.limit - self.seconds
+        """Seconds that are left for the contest; infinite without a limit."""
+        return np.inf if self.limit is None else self.limit - self.seconds - self.reserved
+
+    def allows(self, seconds: float) -> bool:
+        """Return whether the fit to all rows, which takes so many seconds, may begin."""
+        if self.limit is None:
+            return True
+        return self.seconds + seconds <= max(self.limit, self.seconds + SHORT_FIT)
 
     def show(self, text: str) -> None:
         """Print a line of progress."""
