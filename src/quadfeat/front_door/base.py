@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import to_numpy
-from quadfeat._utils.columns import check_finite, is_stream, validate_data
+from quadfeat._utils.columns import NotFiniteError, check_finite, is_stream, validate_data
 from quadfeat._utils.fitted import changing
-from quadfeat._utils.random import generator
+from quadfeat._utils.random import checked_state, generator
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import is_dask
 from quadfeat.front_door.candidates import Candidate, Setting, candidates_of
@@ -160,6 +160,7 @@ class FrontDoor(Explained):
     def _setting(self) -> Setting:
         """Return the settings of all candidates. A generator advances by one draw."""
         state = self.random_state
+        checked_state(state)
         is_seed = isinstance(state, (int, np.integer)) and not isinstance(state, bool)
         seed = int(state) if is_seed else int(generator(state).integers(2**31))
         return Setting(self.is_regression, seed, self.n_jobs)
@@ -180,7 +181,10 @@ class FrontDoor(Explained):
                 ensure_all_finite=False,
                 **({"y": None} if y is None else {}),
             )
-            check_finite(X)
+            try:
+                check_finite(X)
+            except NotFiniteError as error:
+                raise error.within(self, None) from None
             X = check.without_duplicates(X)
         y = self._checked_targets(y)
         check_consistent_length(X, y)

@@ -191,7 +191,8 @@ class FeaturesCandidate(Candidate):
         return clone(model).set_params(kernel=model.kernel_, **found)
 
     def note(self, model: Any) -> str:
-        return f"{model.n_components:,} features, {model.candidates_[0].name}"
+        kernel = model.candidates_[0].name if model.candidates_ else "default"
+        return f"{model.n_components:,} features, {kernel}"
 
     def n_kernels(self, model: Any) -> int | None:
         return _n_kernels(model)
@@ -374,7 +375,8 @@ def _candidate(one: Any, known: Mapping[str, Candidate], given: Any) -> Any:
     if hasattr(one, "estimator") and hasattr(one, "key"):
         return one
     if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str):
-        if not (hasattr(one[1], "fit") and hasattr(one[1], "get_params")):
+        methods = hasattr(one[1], "fit") and hasattr(one[1], "get_params")
+        if not methods or isinstance(one[1], type):
             raise TypeError(
                 f"candidates={check.one_line(given)} is not valid: {check.one_line(one[1])} is no "
                 "estimator. Pass pairs such as ('trees', HistGradientBoostingRegressor())."

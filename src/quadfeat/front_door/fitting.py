@@ -15,7 +15,7 @@ from quadfeat.data.blocks import is_dask
 from quadfeat.front_door import reasons
 from quadfeat.front_door.answer import Answer
 from quadfeat.front_door.candidates import Candidate, Setting
-from quadfeat.front_door.contest import SHARES_OF_TIME, Contest, Entry
+from quadfeat.front_door.contest import SHARES_OF_TIME, Contest, Entry, is_most
 from quadfeat.front_door.decision import Outcome, check_scorer, decided
 from quadfeat.front_door.leaderboard import Leaderboard, LeaderboardRow
 from quadfeat.front_door.mixture import Mixture
@@ -31,10 +31,6 @@ from quadfeat.front_door.splits import (
 )
 from quadfeat.front_door.timing import Timer
 from quadfeat.models.local_fitting import MOST_ENTRIES
-
-# Without time for the fit to all rows, the model of the first fold is used if it was fitted to at
-# least this part of the rows. The first fold of TimeSeriesSplit is smaller.
-LEAST_TRAINING = 0.5
 
 FEWEST_ROWS = 2
 
@@ -162,8 +158,8 @@ def _fitted(
     shares = tuple(float(share) for _, share in outcome.winners)
     notes = list(outcome.notes)
     needed = sum(entry.refit_seconds for entry, _ in outcome.winners)
-    is_large = len(fold.train) >= LEAST_TRAINING * len(table.y)
-    if refit and is_large and not timer.allows(needed):
+    has_model = is_most(fold.train, len(table.y))
+    if refit and has_model and not timer.allows(needed):
         notes.append(
             f"There was no time for the fit to all {len(table.y):,} rows, so the model is the one "
             f"that was validated, which was fitted to {len(fold.train):,} of them."

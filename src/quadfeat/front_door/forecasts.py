@@ -105,7 +105,7 @@ class NumbersJudge(Judge):
     score_name = "R2"
 
     def __init__(self, y: Array, weights: Float64Array) -> None:
-        Y = y.reshape(len(y), -1)
+        Y, weights = y.reshape(len(y), -1), weights / weights.max()
         centered = Y - np.average(Y, axis=0, weights=weights)
         largest = np.abs(centered).max(axis=0)
         scale = np.where(largest > 0, largest, 1.0)  # squares of tiny targets would be zero

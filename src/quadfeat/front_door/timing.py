@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-# A final fit of at most so many seconds runs even if no time is left.
+# A final fit of at most so many seconds runs even if no time is left. Longer ones may end at this
+# many times the limit.
 SHORT_FIT = 1.0
+LATE = 1.1
 
 
 class Timer:
@@ -47,11 +49,24 @@ class Timer:
         """Seconds that are left for the contest; infinite without a limit."""
         return np.inf if self.limit is None else self.limit - self.seconds - self.reserved
 
+    def reserve(self, seconds: float, *, is_needed: bool) -> None:
+        """Keep time for the fit to all rows, unless that would be in vain.
+
+        Parameters
+        ----------
+        seconds : float
+            The time of that fit.
+        is_needed : bool
+            Whether to keep the time even if there is too little.
+        """
+        has_time = self.limit is None or self.seconds + seconds <= self.limit
+        self.reserved = seconds if has_time or is_needed else 0.0
+
     def allows(self, seconds: float) -> bool:
         """Return whether the fit to all rows, which takes so many seconds, may begin."""
         if self.limit is None:
             return True
-        return self.seconds + seconds <= max(self.limit, self.seconds + SHORT_FIT)
+        return seconds <= SHORT_FIT or self.seconds + seconds <= LATE * self.limit
 
     def show(self, text: str) -> None:
         """Print a line of progress."""
