@@ -26,7 +26,7 @@ from quadfeat.kernels import (
 from quadfeat.learning import lengthscales
 from quadfeat.learning.evidence import Evidence
 from quadfeat.learning.lengthscales import learn
-from slow import repeats
+from slow import repeats, slow
 
 LEARNABLE = [
     Gaussian(),
@@ -346,7 +346,8 @@ def test_offsets_of_inputs_and_targets_do_not_matter(seed, offset, decades):
     weights /= weights.mean()
     before = learn(Gaussian(), X, Y, weights, each=True)
     after = learn(Gaussian(), X + shift, Y + shift, weights, each=True)
-    np.testing.assert_allclose(after.kernel.gamma, before.kernel.gamma, rtol=1e-3)
+    # Where a column has so small a lengthscale that all rows differ, its size is arbitrary.
+    np.testing.assert_allclose(after.kernel(X), before.kernel(X), rtol=0, atol=1e-3)
     assert after.log_evidence == pytest.approx(before.log_evidence, rel=1e-6)
 
 
@@ -441,7 +442,12 @@ class TestRareColumns:
     @pytest.mark.parametrize("dtype", repeats([np.float32, np.float64]))
     @pytest.mark.parametrize(
         "rare",
-        [(1e-3, 1.0, True), (5e-3, 1.0, True), (1e-3, 1.0, False), (1e-3, 1e4, False)],
+        [
+            (1e-3, 1.0, True),
+            slow((5e-3, 1.0, True)),
+            slow((1e-3, 1.0, False)),
+            (1e-3, 1e4, False),
+        ],
         ids=["rare", "less rare", "one-hot", "large"],
     )
     def test_the_model_is_not_worse_than_without_lengthscales(self, rare, dtype, monkeypatch):
