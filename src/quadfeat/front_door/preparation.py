@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +78,12 @@ class Table(NamedTuple):
             return Part(self.X, self.y, self.weights), None
         encoder = TableEncoder()
         return Part(encoder.fit_transform(self.X, self.y), self.y, self.weights), encoder
+
+    def held_out(self, folds: Sequence[Fold]) -> Part:
+        """Return the held-out rows of all folds, without columns."""
+        rows = np.concatenate([fold.test for fold in folds])
+        weights = None if self.weights is None else self.weights[rows]
+        return Part(None, self.y[rows], weights)
 
     def split(self, fold: Fold) -> tuple[Part, Part]:
         """Return the training rows and the held-out rows of a fold as numbers.

@@ -181,10 +181,27 @@ class TableEncoder(TransformerMixin, VersionedState):
         ndarray of shape (n_samples, n_outputs)
             float32 if all columns are float32, otherwise float64.
         """
+        return self.transform_for(self, X)
+
+    def transform_for(self, owner: Any, X: Any) -> Array:
+        """Encode the rows of a table for a model that contains this encoder.
+
+        Parameters
+        ----------
+        owner : estimator
+            The fitted model. Errors and warnings name its class. It has the same columns.
+        X : data frame or array-like of shape (n_samples, n_features)
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs)
+            The same as :meth:`transform`.
+        """
         check_is_fitted(self)
-        held = snapshot(self)
-        table = read_table(X, getattr(held, "feature_names_in_", None))
-        validate_data(held, table.X, reset=False, skip_check_array=True)
+        name, held = type(owner).__name__, snapshot(self)
+        table = read_table(X, getattr(held, "feature_names_in_", None), name)
+        validate_data(snapshot(owner), table.X, reset=False, skip_check_array=True)
         encodings = held.encodings_
         columns = []
         for position, encoding in enumerate(encodings):
@@ -193,9 +210,9 @@ class TableEncoder(TransformerMixin, VersionedState):
             except ValueError as error:
                 raise ValueError(
                     f"column {table.label(position)} of X contains {error}, but it contained "
-                    f"{KIND_WORDS[encoding.reads]} when TableEncoder was fitted. Convert it."
+                    f"{KIND_WORDS[encoding.reads]} when {name} was fitted. Convert it."
                 ) from None
-        _check_finite(columns, table)
+        _check_finite(columns, table, name)
         parts = (
             encoding.encode(column) for encoding, column in zip(encodings, columns, strict=True)
         )
@@ -247,7 +264,7 @@ class TableEncoder(TransformerMixin, VersionedState):
         if y is not None:
             check_consistent_length(table.X, y)
         columns = [read(column) for column in table.columns]
-        _check_finite(columns, table)
+        _check_finite(columns, table, type(self).__name__)
         is_used = y is not None and any(has_many_levels(c, min(most, FEW_LEVELS)) for c in columns)
         targets = MeanTargets.of(y) if is_used else None
         draft.encodings_ = encodings_of(columns, most, least, targets)
@@ -315,7 +332,7 @@ def _matrix(
     return out
 
 
-def _check_finite(columns: Sequence[Column], table: Table) -> None:
+def _check_finite(columns: Sequence[Column], table: Table, owner: str) -> None:
     """Raise an error that names the columns with infinite numbers."""
     infinite = tuple(
         position
@@ -323,7 +340,7 @@ def _check_finite(columns: Sequence[Column], table: Table) -> None:
         if column.kind == "number" and np.isinf(column.values).any()
     )
     if infinite:
-        raise NotFiniteError((), infinite, "float64", "X", "TableEncoder", table.names)
+        raise NotFiniteError((), infinite, "float64", "X", owner, table.names)
 
 
 def _unique(names: Sequence[str]) -> list[str]:
