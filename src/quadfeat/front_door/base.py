@@ -113,8 +113,11 @@ class FrontDoor(Explained):
                 found = fit_stream(draft, chosen, X, y, sample_weight, setting, timer)
                 draft._adopt(found.mixture.models[0])
             else:
-                table = draft._table(X, y, sample_weight, groups)
-                found = fit_table(draft, chosen, table, draft._setting(), timer)
+                try:
+                    table = draft._table(X, y, sample_weight, groups)
+                    found = fit_table(draft, chosen, table, draft._setting(), timer)
+                except NotFiniteError as error:
+                    raise error.named(type(self).__name__) from None
             draft._answer = found
             self.__dict__ = draft.__dict__
         return self
@@ -181,10 +184,7 @@ class FrontDoor(Explained):
                 ensure_all_finite=False,
                 **({"y": None} if y is None else {}),
             )
-            try:
-                check_finite(X)
-            except NotFiniteError as error:
-                raise error.within(self, None) from None
+            check_finite(X)
             X = check.without_duplicates(X)
         y = self._checked_targets(y)
         check_consistent_length(X, y)

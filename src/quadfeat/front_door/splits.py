@@ -105,7 +105,7 @@ def given_folds(
         cv = GroupKFold(int(cv))
     splitter = check_cv(cv, y, classifier=classes)
     pairs = [Fold(*map(_indices, pair)) for pair in splitter.split(X, y, groups)]
-    for part in (part for pair in pairs for part in pair if len(part)):
+    for part in (part for pair in pairs for part in pair if part.size):
         if part.dtype.kind not in "iu" or part.min() < -len(y) or part.max() >= len(y):
             raise ValueError(
                 f"cv={check.one_line(cv)} gives {check.one_line(part)}, but X has {len(y)} rows. "
@@ -135,6 +135,8 @@ def has_one_class(y: Array, fold: Fold) -> bool:
 def _indices(rows: Any) -> NDArray[np.intp]:
     """Return row numbers, also for a mask."""
     found = np.asarray(rows)
+    if not found.size:
+        return np.empty(0, dtype=np.intp)
     return np.flatnonzero(found) if found.dtype == bool else found
 
 
