@@ -62,7 +62,7 @@ class TestLearning:
         factors = np.array([1e-5, 3e4])
         other = LocalGaussianProcess().fit(X * factors, 1e3 * Y - 7.0)
         expected = 1e3 * learned.predict(QUERIES) - 7.0
-        # Rounding errors change where the search stops, by steps of 0.1 %.
+        # Rounding errors change where the search stops, by steps of 0.1%.
         assert_allclose(other.predict(QUERIES * factors), expected, atol=5e-3 * 1e3 * Y.std())
 
     def test_the_order_of_rows_does_not_matter(self, given):
@@ -228,7 +228,7 @@ class TestRows:
         assert_allclose(weighted.predict(QUERIES), copied.predict(QUERIES), rtol=1e-10)
 
     def test_the_scatter_of_copies_gives_the_noise(self):
-        """Nothing else does: the function is so rough that its rows say nothing of each other."""
+        """Nothing else does: the function is so rough that rows say nothing about others."""
         random = np.random.default_rng(3)
         which = np.repeat(np.arange(150), 3)
         rows = random.standard_normal((150, 8))[which]

@@ -378,8 +378,8 @@ def _candidate(one: Any, known: Mapping[str, Candidate], given: Any) -> Any:
         methods = hasattr(one[1], "fit") and hasattr(one[1], "get_params")
         if not methods or isinstance(one[1], type):
             raise TypeError(
-                f"candidates={check.one_line(given)} is not valid: {check.one_line(one[1])} is no "
-                "estimator. Pass pairs such as ('trees', HistGradientBoostingRegressor())."
+                f"candidates={check.one_line(given)} is not valid: {check.one_line(one[1])} is not "
+                "an estimator. Pass pairs such as ('trees', HistGradientBoostingRegressor())."
             )
         return GivenCandidate(*one)
     if not isinstance(one, str):
