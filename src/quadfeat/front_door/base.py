@@ -74,6 +74,7 @@ class FrontDoor(Explained):
         self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
+            del model.feature_names_in_  # it gets arrays from now on
 
     # Fitting.
 
