@@ -183,6 +183,7 @@ def test_only_ours_and_named_rivals_repeat(contest):
     assert {one.contestant for one in planned if one.seed or one.split or one.units} == {
         "quadfeat-1024",
         "quadfeat-4096",
+        "front-door",
         "local",
     }
     assert len(planned) == len(set(planned))

@@ -346,7 +346,8 @@ def test_offsets_of_inputs_and_targets_do_not_matter(seed, offset, decades):
     weights /= weights.mean()
     before = learn(Gaussian(), X, Y, weights, each=True)
     after = learn(Gaussian(), X + shift, Y + shift, weights, each=True)
-    np.testing.assert_allclose(after.kernel.gamma, before.kernel.gamma, rtol=1e-3)
+    # Where a column has so small a lengthscale that all rows differ, its size is arbitrary.
+    np.testing.assert_allclose(after.kernel(X), before.kernel(X), rtol=0, atol=1e-3)
     assert after.log_evidence == pytest.approx(before.log_evidence, rel=1e-6)
 
 

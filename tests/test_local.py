@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from quadfeat import LocalGaussianProcess, kernels, load, save
 from quadfeat.learning.candidates import FAMILIES
+from quadfeat.neighbors.clusters import is_available
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 10.0, (240, 2))
@@ -344,6 +345,95 @@ class TestUnusualRows:
         assert model.fit(close, np.arange(30.0)).jitter_ > 0.0
 
 
+class TestHeavyTails:
+    def test_columns_are_compressed(self):
+        """Without compression, the kernel isolates the rows in the tails."""
+        random = np.random.default_rng(1)
+        logs = 3.0 * random.standard_normal((400, 2))
+        rows = np.exp(logs)
+        values = np.sin(logs[:, 0]) + 0.1 * random.standard_normal(len(rows))
+        model = LocalGaussianProcess().fit(rows[:300], values[:300])
+        assert "compressed tails" in model.why_
+        assert np.isfinite(model.kernel_.knee).all()
+        losses = {one.name.rpartition(",")[0]: one.loss for one in model.candidates_}
+        assert losses["Matern 3/2, compressed tails"] < 0.9 * losses["Matern 3/2"]
+        assert model.score(rows[300:], values[300:]) > 0.7
+        found = {"alpha": model.alpha_, "n_neighbors": model.n_neighbors_}
+        again = LocalGaussianProcess(model.kernel_, **found).fit(rows[:300], values[:300])
+        assert_array_equal(again.predict(rows[300:]), model.predict(rows[300:]))
+        other = pickle.loads(pickle.dumps(model))
+        assert_array_equal(other.predict(rows[300:]), model.predict(rows[300:]))
+
+    def test_squared_errors_are_a_goal_if_noise_differs_much(self, monkeypatch):
+        monkeypatch.setattr("quadfeat.neighbors.learning.BATCH_ROWS", 200)
+        monkeypatch.setattr("quadfeat.neighbors.learning.START_ROWS", 200)
+        random = np.random.default_rng(1)
+        rows = random.uniform(-1.0, 1.0, (500, 2))
+        noise = np.where(rows[:, 1] > 0, 3.0, 1e-3) * random.standard_normal(len(rows))
+        values = np.sin(20.0 * rows[:, 0]) * (rows[:, 1] <= 0) + rows[:, 0] + noise
+        model = LocalGaussianProcess().fit(rows, values)
+        assert any("squared errors" in one.name for one in model.candidates_)
+
+
+class TestSearch:
+    def test_exact_searches_have_a_recall_of_one(self, given):
+        assert given.recall_ == 1.0
+
+    @pytest.mark.skipif(not is_available(), reason="faiss is not installed")
+    def test_approximate_search(self, given):
+        model = clone(GIVEN).set_params(search="approximate").fit(X, Y)
+        assert 0.9 < model.recall_ <= 1.0
+        assert np.corrcoef(model.predict(QUERIES), given.predict(QUERIES))[0, 1] > 0.99
+        again = pickle.loads(pickle.dumps(model))
+        assert_array_equal(again.predict(QUERIES), model.predict(QUERIES))
+        assert again.sample_y(QUERIES[:2]).shape == (2, 1)
+
+    def test_approximate_search_without_faiss(self, monkeypatch):
+        monkeypatch.setattr("quadfeat.models.local_fitting.is_available", lambda: False)
+        with pytest.raises(ImportError, match="needs faiss"):
+            clone(GIVEN).set_params(search="approximate").fit(X, Y)
+
+
+class TestMetrics:
+    """Kernels with a matrix."""
+
+    def test_equal_kernels_of_transformed_rows(self):
+        matrix = np.array([[1.0, 0.5], [0.2, -0.3], [0.0, 1.0]])
+        kernel = kernels.Metric(kernels.Matern(1.5, length_scale=0.7), matrix)
+        model = clone(GIVEN).set_params(kernel=kernel).fit(X, Y)
+        inner = clone(GIVEN).set_params(kernel=kernel.kernel).fit(X @ matrix.T, Y)
+        assert_allclose(model.predict(QUERIES), inner.predict(QUERIES @ matrix.T), rtol=1e-9)
+        one = [model.predict(query[None])[0] for query in QUERIES]
+        assert_array_equal(model.predict(QUERIES), one)
+        assert model.sample_y(QUERIES[:2], 3).shape == (2, 3)
+        learned = LocalGaussianProcess(kernel, n_neighbors=20).fit(X, Y)
+        assert 0.02 < np.sqrt(learned.noise_variance_) < 0.2
+        assert_array_equal(learned.kernel_.matrix, matrix)
+
+    def test_saved_models_predict_the_same(self, tmp_path):
+        kernel = kernels.Metric("gaussian", 0.7 * np.eye(2), center=[5.0, 5.0], knee=[1.0, np.inf])
+        model = clone(GIVEN).set_params(kernel=kernel).fit(X, Y)
+        save(model, tmp_path / "model")
+        assert_array_equal(load(tmp_path / "model").predict(QUERIES), model.predict(QUERIES))
+
+    def test_far_queries(self):
+        kernel = kernels.Metric("gaussian", np.eye(2), center=[-5.0, 5.0], knee=[1.0, np.inf])
+        model = clone(GIVEN).set_params(kernel=kernel).fit(X, Y)
+        assert np.isfinite(model.predict([[1e308, -1e308], [-1e308, 1e308]])).all()
+        full = kernels.Metric("gaussian", [[10.0, -10.0]])
+        with pytest.raises(ValueError, match="beyond the range of float64"):
+            clone(GIVEN).set_params(kernel=full).fit(X, Y).predict([[1e308, 1e308]])
+
+    def test_lengthscales_cannot_be_learned(self):
+        kernel = kernels.Metric("gaussian", np.eye(2))
+        with pytest.raises(ValueError, match="whose matrix defines distances"):
+            LocalGaussianProcess(kernel, lengthscales="ard").fit(X, Y)
+        with pytest.raises(ValueError, match="does not depend on Euclidean distances"):
+            LocalGaussianProcess(kernels.Metric("laplacian", np.eye(2))).fit(X, Y)
+        with pytest.raises(ValueError, match="matrix has 2 columns and X has 3"):
+            LocalGaussianProcess(kernel).fit(np.ones((60, 3)), np.arange(60.0))
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("parameters", "message"),
@@ -351,6 +441,7 @@ class TestErrors:
             ({"n_neighbors": 0}, "n_neighbors=0 is not valid: pass an integer >= 1"),
             ({"n_neighbors": "many"}, "n_neighbors='many' is not valid"),
             ({"alpha": -1.0}, "alpha=-1.0 is not valid"),
+            ({"search": "fast"}, "search='fast' is not known"),
             ({"lengthscales": "full"}, "lengthscales='full' is not known"),
             ({"kernel": "laplacian"}, "does not depend on Euclidean distances"),
             ({"kernel": "arccos1"}, "does not depend on Euclidean distances"),

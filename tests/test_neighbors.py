@@ -9,10 +9,13 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as gp
 
 from quadfeat.kernels import Gaussian, Matern, RationalQuadratic
+from quadfeat.neighbors.clusters import Clusters, is_available
 from quadfeat.neighbors.conditional import Neighborhoods, condition, log_likelihood
 from quadfeat.neighbors.reference import cholesky, divided, divided_by_transpose
 from quadfeat.neighbors.rows import DistinctRows
-from quadfeat.neighbors.search import NearestRows
+from quadfeat.neighbors.scan import Scan
+from quadfeat.neighbors.search import NearestRows, index_for
+from quadfeat.neighbors.tree import Tree, visited_share
 
 KERNELS = {
     "gaussian": (Gaussian(), gp.RBF()),
@@ -278,6 +281,103 @@ class TestDistinctRows:
         column = np.append(np.linspace(0.0, 1.0, 20_000), 1e12)[:, None]
         found = DistinctRows.of(column, column, np.ones(len(column)))
         assert found.size == len(column)
+
+
+def points_and_queries(kind):
+    random = np.random.default_rng(4)
+    normal, queries = random.standard_normal((700, 4)), random.standard_normal((300, 4))
+    return {
+        "normal": (normal, queries),
+        "many ties": (np.round(normal), np.round(queries)),
+        "equal": (np.ones((90, 4)), queries),
+        "far from the origin": (1e7 + 1e-3 * normal, 1e7 + 1e-3 * queries),
+        "an outlier": (np.vstack([normal, np.full((1, 4), 1e9)]), queries),
+        "far queries": (normal, np.vstack([queries, np.full((2, 4), -1e100), 1e9 * queries[:3]])),
+        "few": (normal[:20], queries),
+    }[kind]
+
+
+class TestScan:
+    @pytest.mark.parametrize(
+        "kind",
+        ["normal", "many ties", "equal", "far from the origin", "an outlier", "far queries", "few"],
+    )
+    def test_equals_a_sort_by_distance_and_index(self, kind, monkeypatch):
+        monkeypatch.setattr("quadfeat.neighbors.scan.POINTS_AT_ONCE", 256)
+        points, queries = points_and_queries(kind)
+        found = Scan(points).query(queries, 15, n_threads=1)
+        differences = points[None] - queries[:, None]
+        squares = np.einsum("qnd,qnd->qn", differences, differences)
+        assert_array_equal(found, np.argsort(squares, axis=1, kind="stable")[:, :15])
+
+    def test_threads_and_batches_change_nothing(self, monkeypatch):
+        points, queries = points_and_queries("many ties")
+        scan = Scan(points)
+        whole = scan.query(queries, 9, n_threads=1)
+        for part in (slice(0, 1), slice(7, 40), slice(299, 300)):
+            assert_array_equal(scan.query(queries[part], 9, n_threads=1), whole[part])
+        monkeypatch.setattr("quadfeat.neighbors.scan.QUERIES_AT_ONCE", 7)
+        assert_array_equal(scan.query(queries, 9, n_threads=3), whole)
+
+    def test_finds_the_same_as_a_tree(self):
+        points, queries = points_and_queries("normal")
+        expected = Tree(points).query(queries, 15, n_threads=2)
+        assert_array_equal(Scan(points).query(queries, 15, n_threads=1), expected)
+
+
+class TestIndex:
+    def test_depends_on_how_much_a_tree_visits(self):
+        random = np.random.default_rng(0)
+        few, many = random.standard_normal((5000, 2)), random.standard_normal((5000, 40))
+        assert isinstance(index_for(few), Tree)
+        assert isinstance(index_for(many), Scan)
+        # Only two of the columns matter.
+        assert isinstance(index_for(many * np.repeat([1.0, 1e-3], [2, 38])), Tree)
+        assert visited_share(few, 8) < 0.1 < 0.9 < visited_share(many, 8)
+
+    @pytest.mark.parametrize("n_rows", [1, 2, 17, 40])
+    def test_few_points(self, n_rows):
+        points = X[:n_rows]
+        assert 0.0 < visited_share(points, 32) <= 1.0
+        assert index_for(points).query(QUERIES, 1, n_threads=1).shape == (len(QUERIES), 1)
+
+    def test_warns_if_an_exact_search_is_slow(self, monkeypatch):
+        monkeypatch.setattr("quadfeat.neighbors.search.SLOW", 1.0)
+        monkeypatch.setattr("quadfeat.neighbors.clusters.is_available", lambda: False)
+        with pytest.warns(UserWarning, match=r"pip install \"quadfeat\[local\]\""):
+            index = index_for(X, "auto")
+        assert index.recall == 1.0
+
+
+@pytest.fixture(scope="module")
+def points():
+    if not is_available():
+        pytest.skip("faiss is not installed")
+    return np.random.default_rng(0).standard_normal((6000, 8))
+
+
+class TestClusters:
+    def test_find_most_neighbors(self, points, monkeypatch):
+        queries = np.random.default_rng(1).standard_normal((200, 8))
+        index = Clusters(points, 10)
+        assert 0.9 < index.recall <= 1.0
+        found, exact = index.query(queries, 10, n_threads=1), Scan(points).query(queries, 10, 1)
+        shares = [np.isin(*pair).mean() for pair in zip(found, exact, strict=True)]
+        assert np.mean(shares) > 0.9
+        distances = np.linalg.norm(points[found] - queries[:, None], axis=2)
+        assert (np.diff(distances, axis=1) >= 0).all()
+        again = Clusters(points, 10)
+        assert_array_equal(again.query(queries, 10, n_threads=2), found)
+        monkeypatch.setattr("quadfeat.neighbors.search.SLOW", 1.0)
+        assert isinstance(index_for(points, "auto"), Clusters)
+        assert isinstance(index_for(points, "exact"), Scan)
+
+    def test_more_neighbors_than_clusters_hold(self, points):
+        found = Clusters(points[:300], 10).query(points[:5], 290, n_threads=1)
+        assert_array_equal(found, Scan(points[:300]).query(points[:5], 290, n_threads=1))
+
+    def test_equal_points(self, points):
+        assert Clusters(np.ones((200, 3)), 10).query(np.ones((4, 3)), 12, 1).shape == (4, 12)
 
 
 class TestNearestRows:

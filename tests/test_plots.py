@@ -7,8 +7,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import Ridge
 
-from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassifier, plots
+from quadfeat import (
+    KernelRegressor,
+    QuadratureFeatures,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+    plots,
+)
 from quadfeat.kernels import Gaussian, Matern, Metric
 from quadfeat.plots.axes import wilson_interval
 
@@ -38,6 +46,13 @@ def ridge():
 
 
 @pytest.fixture(scope="module")
+def chosen():
+    """Return a model that has chosen between two estimators."""
+    candidates = [("ridge", Ridge()), ("dummy", DummyRegressor())]
+    return KernelRegressor(candidates=candidates, blend=False).fit(X[TRAIN], Y[TRAIN])
+
+
+@pytest.fixture(scope="module")
 def classifier():
     return QuadratureRidgeClassifier("gaussian", rule="rff", **OPTIONS).fit(X[TRAIN], LABELS[TRAIN])
 
@@ -50,19 +65,21 @@ def points(ax, label):
     return line.get_xdata(), line.get_ydata()
 
 
-def all_plots(ridge, classifier):
+def all_plots(ridge, classifier, chosen):
     features = QuadratureFeatures(rule="rff", n_components=16, random_state=0)
     return {
         "kernel_error": lambda ax=None: plots.kernel_error(features, X[:50], [8, 16], ax=ax),
         "alpha_path": lambda ax=None: plots.alpha_path(ridge, ax=ax),
         "calibration": lambda ax=None: plots.calibration(classifier, X[TEST], LABELS[TEST], ax=ax),
         "coverage": lambda ax=None: plots.coverage(ridge, X[TEST], Y[TEST], ax=ax),
+        "leaderboard": lambda ax=None: plots.leaderboard(chosen, ax=ax),
         "lengthscales": lambda ax=None: plots.lengthscales(ridge, ax=ax),
+        "relevance": lambda ax=None: plots.relevance(chosen, ax=ax),
     }
 
 
-def test_all_plots_accept_and_return_axes(ridge, classifier):
-    functions = all_plots(ridge, classifier)
+def test_all_plots_accept_and_return_axes(ridge, classifier, chosen):
+    functions = all_plots(ridge, classifier, chosen)
     assert sorted(functions) == sorted(plots.__all__)
     for draw in functions.values():
         ax = draw()
@@ -73,8 +90,8 @@ def test_all_plots_accept_and_return_axes(ridge, classifier):
         assert given.has_data()
 
 
-def test_errors_without_matplotlib_name_the_extra(ridge, classifier, monkeypatch):
-    functions = all_plots(ridge, classifier)
+def test_errors_without_matplotlib_name_the_extra(ridge, classifier, chosen, monkeypatch):
+    functions = all_plots(ridge, classifier, chosen)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     for name, draw in functions.items():
         fix = rf"quadfeat\.plots\.{name} needs matplotlib: pip install 'quadfeat\[plots\]'"

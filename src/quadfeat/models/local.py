@@ -37,9 +37,11 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     ----------
     kernel : Kernel or str, default="auto"
         ``"auto"`` learns a lengthscale for each column with several families of kernels, and
-        selects one by leave-one-out errors. Other values are as in :class:`QuadratureFeatures`. The
-        kernel has to depend on Euclidean distances, as Gaussian, Matern and rational quadratic
-        kernels do.
+        selects one by leave-one-out errors. It also compresses columns with heavy tails and learns
+        with squared errors instead of the likelihood, if this reduces leave-one-out errors. Other
+        values are as in :class:`QuadratureFeatures`. The kernel has to depend on Euclidean
+        distances, as Gaussian, Matern and rational quadratic kernels do, alone or in a
+        :class:`~quadfeat.kernels.Metric`.
     gamma : float, {"scale", "auto"} or array of shape (n_features,), default=None
         Shorthand for ``kernel=Gaussian(gamma)``. None leaves the kernel as it is.
     n_neighbors : int or "auto", default="auto"
@@ -50,6 +52,10 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     lengthscales : {"isotropic", "ard"}, default=None
         The lengthscales to learn: one for all columns, or one for each column. None means
         ``"ard"`` for ``kernel="auto"``, and does not learn lengthscales for other kernels.
+    search : {"auto", "exact", "approximate"}, default="auto"
+        How to find the nearest rows. ``"auto"`` is exact, unless this takes more than about 2 ms
+        for each row and faiss is installed (``pip install "quadfeat[local]"``). An approximate
+        search compares a row with the nearest clusters of rows.
     time_limit : float, default=None
         Seconds after which learning stops and uses the best kernel so far. None means no limit. The
         step that is running is finished first.
@@ -66,6 +72,9 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
         The ratio of noise variance to signal variance.
     n_neighbors_ : int
         The number of neighbors.
+    recall_ : float
+        The share of the nearest rows that the search finds, measured on a sample; 1 if the search
+        is exact.
     signal_variance_, noise_variance_ : float or ndarray of shape (n_outputs,)
         Variances of the Gaussian process. The noise variance is that of a row of weight 1.
     candidates_, why_ : tuple of KernelCandidate, str
@@ -96,8 +105,9 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     Prediction intervals are for targets of mean weight, so weights and copies may give slightly
     different intervals.
 
-    The nearest rows are found with a k-d tree, which is fast if few columns matter. Fitting is
-    deterministic.
+    The nearest rows are found with a k-d tree if few columns matter, and otherwise by comparing
+    each row with all training rows. Both are exact, and the results do not depend on the number of
+    threads and on batches. Fitting is deterministic.
 
     Examples
     --------

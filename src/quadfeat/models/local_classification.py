@@ -52,7 +52,7 @@ class LocalGaussianProcessClassifier(
         ``"auto"`` learns a lengthscale for each column with several families of kernels, and
         selects one by leave-one-out log loss. Other values are as in
         :class:`LocalGaussianProcess`.
-    gamma, n_neighbors, alpha, lengthscales, time_limit, n_jobs, verbose
+    gamma, n_neighbors, alpha, lengthscales, search, time_limit, n_jobs, verbose
         As in :class:`LocalGaussianProcess`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights. ``"balanced"`` gives all classes
@@ -61,7 +61,7 @@ class LocalGaussianProcessClassifier(
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    kernel_, alpha_, n_neighbors_, why_, jitter_
+    kernel_, alpha_, n_neighbors_, recall_, why_, jitter_
         As in :class:`LocalGaussianProcess`.
     candidates_ : tuple of KernelCandidate
         The kernels that were tried, with leave-one-out log losses. ``n_columns`` of a candidate is
@@ -110,6 +110,7 @@ class LocalGaussianProcessClassifier(
         alpha: float | str = "auto",
         lengthscales: str | None = None,
         class_weight: Any = None,
+        search: str = "auto",
         time_limit: float | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -120,6 +121,7 @@ class LocalGaussianProcessClassifier(
             n_neighbors=n_neighbors,
             alpha=alpha,
             lengthscales=lengthscales,
+            search=search,
             time_limit=time_limit,
             n_jobs=n_jobs,
             verbose=verbose,

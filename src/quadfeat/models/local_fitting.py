@@ -12,14 +12,16 @@ from quadfeat._utils.validation import Float64Array
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import Rows
 from quadfeat.engine.threads import n_threads
-from quadfeat.kernels import SeparationKernel
+from quadfeat.kernels import Kernel, Metric, SeparationKernel
 from quadfeat.learning.candidates import FAMILIES, Choice, KernelCandidate
 from quadfeat.learning.clock import Clock
-from quadfeat.learning.columns import with_factors
+from quadfeat.learning.columns import Columns, with_factors
 from quadfeat.models.given_kernel import finds_kernel, given_kernel
+from quadfeat.neighbors.clusters import is_available
 from quadfeat.neighbors.fit import LocalFit
 from quadfeat.neighbors.learning import LocalSearch, Tried, Wanted
 from quadfeat.neighbors.rows import DistinctRows
+from quadfeat.neighbors.search import SEARCHES
 
 LENGTHSCALES = ("isotropic", "ard")
 
@@ -106,6 +108,12 @@ def check_parameters(model: Any) -> None:
         check.check_choice(model.lengthscales, "lengthscales", LENGTHSCALES)
     if model.time_limit is not None:
         check.check_positive(model.time_limit, "time_limit")
+    check.check_choice(model.search, "search", SEARCHES)
+    if model.search == "approximate" and not is_available():
+        raise ImportError(
+            "search='approximate' needs faiss: pip install \"quadfeat[local]\", or use "
+            "search='auto', which searches exactly without it."
+        )
     check.check_flag(model.verbose, "verbose")
     check.check_n_jobs(model.n_jobs)
     if not finds_kernel(model):
@@ -117,16 +125,24 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def checked_kernel(model: Any) -> SeparationKernel:
+def checked_kernel(model: Any) -> Kernel:
     """Return the given kernel if it depends on Euclidean distances; otherwise raise an error."""
-    kernel: Any = given_kernel(model)
+    kernel = given_kernel(model)
     message = (
         f"kernel={check.one_line(kernel)} does not depend on Euclidean distances, which find the "
         "nearest rows. Use 'auto', or a Gaussian, Matern or RationalQuadratic kernel."
     )
-    if getattr(kernel, "separation_degree", 2) != 2:
+    inner: Any = kernel.inner
+    if getattr(inner, "separation_degree", 2) != 2:
         raise ValueError(message)
-    return check.check_kind(kernel, SeparationKernel, message, ValueError)  # type: ignore[type-abstract]
+    check.check_kind(inner, SeparationKernel, message, ValueError)  # type: ignore[type-abstract]
+    if kernel.projection is not None and model.lengthscales is not None:
+        raise ValueError(
+            f"lengthscales={model.lengthscales!r} cannot be learned for "
+            f"kernel={check.one_line(kernel)}, whose matrix defines distances. Use "
+            "lengthscales=None, or pass its inner kernel."
+        )
+    return kernel
 
 
 def wanted_of(model: Any, table: Table) -> Wanted:
@@ -134,11 +150,14 @@ def wanted_of(model: Any, table: Table) -> Wanted:
     alpha = None if is_auto(model.alpha) else float(model.alpha)
     number = None if is_auto(model.n_neighbors) else int(model.n_neighbors)
     if finds_kernel(model):
-        return Wanted(dict(FAMILIES), model.lengthscales or "ard", alpha, number)
+        scales = model.lengthscales or "ard"
+        return Wanted(dict(FAMILIES), scales, alpha, number, search=model.search)
     kernel = checked_kernel(model)
     if model.lengthscales is None:
         kernel = kernel.resolve(table.X, table.weights)
-    return Wanted({type(kernel).__name__: kernel}, model.lengthscales, alpha, number)
+    inner: Any = kernel.inner
+    names = {type(kernel).__name__: inner}
+    return Wanted(names, model.lengthscales, alpha, number, kernel.projection, model.search)
 
 
 def fit_local(model: Any, table: Table) -> tuple[LocalFit, Choice]:
@@ -152,17 +171,24 @@ def fit_local(model: Any, table: Table) -> tuple[LocalFit, Choice]:
     candidates = tuple(candidate_of(one, wanted) for one in search.tried)
     kernel = kernel_of(best, wanted)
     settings = best.settings
-    found = model.fit_kind(*table, kernel, settings.alpha, settings.n_neighbors)
+    found = model.fit_kind(*table, kernel, settings.alpha, settings.n_neighbors, model.search)
     return found, Choice(reason(best, search), candidates)
 
 
-def kernel_of(tried: Tried, wanted: Wanted) -> SeparationKernel:
+def kernel_of(tried: Tried, wanted: Wanted) -> Kernel:
     """Return a kernel with its learned scale."""
-    family, factors = tried.settings.kernel, tried.settings.factors
+    settings = tried.settings
+    kernel, projection = settings.kernel, settings.projection
+    if wanted.lengthscales is not None:
+        kernel = with_factors(kernel, settings.factors)
+    if projection is None:
+        return kernel
     if wanted.lengthscales is None:
-        return family
-    kernel: SeparationKernel = with_factors(family, factors)
-    return kernel
+        matrix = projection.matrix
+        return Metric(kernel, matrix, center=projection.center, knee=projection.knee)
+    center, d = projection.center, projection.n_features_in
+    center = np.zeros(d) if center is None else center
+    return Columns(center, np.ones(d), projection.knee).kernel(kernel)
 
 
 def candidate_of(tried: Tried, wanted: Wanted) -> KernelCandidate:
@@ -187,7 +213,7 @@ def reason(best: Tried, search: LocalSearch) -> str:
         return "There was nothing to learn: too few different rows, or equal targets."
     found = f"a leave-one-out {goal.score(best.loss)} on {best.n_rows:,} rows"
     number = f"{best.settings.n_neighbors} neighbors"
-    if len(search.wanted.families) == 1:
+    if search.wanted.is_given:
         return f"The kernel was given. With {number}, it has {found}."
     least = min(tried, key=lambda one: one.loss)
     text = f"{best.name} with {number} has {found}."

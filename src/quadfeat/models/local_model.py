@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
-from sklearn.utils.validation import check_is_fitted
-
 from quadfeat._utils import validation as check
 from quadfeat._utils.columns import check_finite
 from quadfeat._utils.fitted import changing
@@ -14,10 +12,9 @@ from quadfeat._utils.validation import Float64Array
 from quadfeat.data.rows import ArrayRows, Rows
 from quadfeat.io import checks
 from quadfeat.kernels import Kernel
-from quadfeat.learning.candidates import Choice, KernelCandidate
-from quadfeat.models import local_predictions as predictions
-from quadfeat.models.estimator import KernelEstimator
+from quadfeat.learning.candidates import Choice
 from quadfeat.models.keywords import explain_keywords
+from quadfeat.models.local_attributes import LocalAttributes
 from quadfeat.models.local_fitting import Table, check_parameters, fit_local, is_enough
 from quadfeat.models.reading import Reader, naming_columns, rows_for
 from quadfeat.neighbors.fit import LocalFit
@@ -30,15 +27,13 @@ Self = TypeVar("Self", bound="LocalModel")
 LEARNED = ("_solution", "_choice", "_one_output", "_declared", "_balanced")
 
 
-class LocalModel(KernelEstimator):
+class LocalModel(LocalAttributes):
     """Base class of models on the nearest rows."""
 
     allows_auto_kernel = True
     target_checks: dict[str, Any] = {}  # noqa: RUF012
     # The kind of the attribute ``_solution``.
     fit_kind = LocalFit
-    _solution: LocalFit
-    _choice: Choice
 
     @explain_keywords
     def __init__(
@@ -49,6 +44,7 @@ class LocalModel(KernelEstimator):
         n_neighbors: int | str = "auto",
         alpha: float | str = "auto",
         lengthscales: str | None = None,
+        search: str = "auto",
         time_limit: float | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -58,6 +54,7 @@ class LocalModel(KernelEstimator):
         self.n_neighbors = n_neighbors
         self.alpha = alpha
         self.lengthscales = lengthscales
+        self.search = search
         self.time_limit = time_limit
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -164,47 +161,6 @@ class LocalModel(KernelEstimator):
         X = self._validated(X)
         check_finite(X)
         return check.to_dense_float64(X)
-
-    def _solved(self) -> LocalFit:
-        """Return the result of the fit."""
-        check_is_fitted(self)
-        return self._solution
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_solution")
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel, with its scale."""
-        return self._solved().kernel
-
-    @property
-    def alpha_(self) -> float:
-        """The ratio of the noise variance of a row of weight 1 to the signal variance."""
-        return self._solved().alpha
-
-    @property
-    def n_neighbors_(self) -> int:
-        """The number of neighbors."""
-        solution = self._solved()
-        return min(solution.n_neighbors, solution.rows.size)
-
-    @property
-    def jitter_(self) -> float:
-        """The largest number added to the diagonal of a kernel matrix, relative to its mean."""
-        return float(predictions.calibrated(self, "jitter_").calibration.jitter.max())
-
-    @property
-    def why_(self) -> str:
-        """The reason for the kernel, in a few sentences."""
-        check_is_fitted(self)
-        return self._choice.why
-
-    @property
-    def candidates_(self) -> tuple[KernelCandidate, ...]:
-        """The kernels that were tried, the chosen one first."""
-        check_is_fitted(self)
-        return self._choice.candidates
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -113,9 +113,10 @@ def sampled(model: Any, X: Any, n_samples: int, random_state: Any) -> Array:
     settings, known = solution.process.settings, solution.rows
     X = model._rows(X)
     new, of_given = np.unique(X, axis=0, return_inverse=True)
-    points, k = known.X * settings.factors, settings.n_neighbors
-    queries = new * settings.factors
-    nearest = NearestRows(points, n_threads(model.n_jobs)).to(queries, k)
+    points, k = settings.points(known.X), settings.n_neighbors
+    queries = settings.queries(new)
+    threads = n_threads(model.n_jobs)
+    nearest = NearestRows(points, threads, settings.search).to(queries, k)
     signal = solution.signal_variance / solution.unit**2
     drawn = np.empty((len(new), solution.n_outputs, n_samples))
     for n, query in enumerate(queries):

@@ -12,10 +12,12 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.validation import Float64Array
 from quadfeat.io import checks, register
-from quadfeat.kernels import SeparationKernel
+from quadfeat.kernels import Kernel, SeparationKernel
 from quadfeat.neighbors.conditional import Conditional
-from quadfeat.neighbors.process import LocalProcess, Settings
+from quadfeat.neighbors.process import LocalProcess
 from quadfeat.neighbors.rows import DistinctRows
+from quadfeat.neighbors.search import SEARCHES
+from quadfeat.neighbors.settings import Settings
 
 # Number of distinct rows to leave out in turn, to calibrate variances.
 CALIBRATION_ROWS = 4096
@@ -49,24 +51,27 @@ class LocalFit:
     Y : array of shape (n_rows, n_outputs)
     weights : array of shape (n_rows,)
         All positive.
-    kernel : SeparationKernel
-        The kernel, with a numeric scale.
+    kernel : Kernel
+        The kernel, with a numeric scale: a SeparationKernel, or a Metric with such a kernel.
     alpha : float
         The ratio of the noise variance of a row of weight 1 to the signal variance.
     n_neighbors : int
+    search : {"auto", "exact", "approximate"}
     """
 
     X: Float64Array
     Y: Float64Array
     weights: Float64Array
-    kernel: SeparationKernel
+    kernel: Kernel
     alpha: float
     n_neighbors: int
+    search: str = "exact"
 
     def check_consistency(self) -> None:
         """Raise an error if the parts do not fit together; see ``quadfeat.io.register``."""
         checks.check_kind(self.X, np.ndarray, "X of _solution")
-        checks.check_kind(self.kernel, SeparationKernel, "kernel of _solution")
+        checks.check_kind(self.kernel, Kernel, "kernel of _solution")
+        checks.check_kind(self.kernel.inner, SeparationKernel, "kernel of _solution")
         n_rows, d = (*np.shape(self.X), 0, 0)[:2]
         checks.expect(n_rows >= 1 and d >= 1, "X of _solution has no entries")
         n_outputs = (*np.shape(self.Y), 0, 0)[1]
@@ -77,9 +82,13 @@ class LocalFit:
         checks.expect(bool((self.weights > 0).all()), "weights of _solution are not positive")
         check.check_count(self.n_neighbors, "n_neighbors of _solution")
         check.check_positive(self.alpha, "alpha of _solution")
-        factors = np.asarray(self.kernel.input_factor(d))
-        fits = factors.shape in ((), (1,), (d,)) and np.isfinite(factors).all()
-        checks.expect(bool(fits), f"the kernel is not for {d} columns")
+        check.check_choice(self.search, "search of _solution", SEARCHES)
+        projection = self.kernel.projection
+        width = d if projection is None else projection.width
+        factors = np.asarray(self.kernel.inner.input_factor(width))
+        fits = factors.shape in ((), (1,), (width,)) and bool(np.isfinite(factors).all())
+        fits = fits and (projection is None or projection.n_features_in == d)
+        checks.expect(fits, f"the kernel is not for {d} columns")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without what was computed from them."""
@@ -118,8 +127,7 @@ class LocalFit:
     def process(self) -> LocalProcess:
         """The process on the distinct rows."""
         d = self.X.shape[1]
-        factors = np.broadcast_to(self.kernel.input_factor(d), d).astype(np.float64)
-        settings = Settings(self.kernel, factors, self.alpha, self.n_neighbors)
+        settings = Settings.of(self.kernel, d, self.alpha, self.n_neighbors, self.search)
         return LocalProcess(self.rows, settings)
 
     def predict(self, X: Float64Array, n_threads: int) -> tuple[Float64Array, Float64Array]:

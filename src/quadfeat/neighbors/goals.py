@@ -12,8 +12,9 @@ from scipy import optimize, special
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.learning.columns import standardized
 from quadfeat.neighbors.conditional import Neighborhoods
-from quadfeat.neighbors.process import LocalProcess, Settings
+from quadfeat.neighbors.process import LocalProcess
 from quadfeat.neighbors.rows import DistinctRows
+from quadfeat.neighbors.settings import Settings
 from quadfeat.solvers.calibration import INVERSE_TEMPERATURES, class_scores
 
 
@@ -52,6 +53,11 @@ class Goal(ABC):
     weight: float
     tries_usual_scales = False
 
+    @property
+    def alternative(self) -> Goal | None:
+        """Another goal to try, whose settings are validated in the same way."""
+        return None
+
     @abstractmethod
     def score(self, loss: float) -> str:
         """Return a validated loss in words."""
@@ -79,8 +85,11 @@ class Goal(ABC):
         """Return the cost of settings on own rows, given their neighborhoods."""
 
     @abstractmethod
-    def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
-        """Return the leave-one-out loss of some rows, and its standard error."""
+    def validated(self, process: LocalProcess, which: Array) -> tuple[float, float]:
+        """Return the leave-one-out loss of some rows, and its standard error.
+
+        The process has the rows of the goal.
+        """
 
 
 class NumericGoal(Goal):
@@ -93,6 +102,7 @@ class NumericGoal(Goal):
     """
 
     def __init__(self, rows: DistinctRows) -> None:
+        self._given = rows
         equal = np.ones(rows.size)
         # The likelihood is that of normal noise, so clip outliers of the targets.
         clipped, spreads = standardized(rows.Y, equal, np.zeros(rows.Y.shape[1]))
@@ -103,6 +113,10 @@ class NumericGoal(Goal):
         scatter = rows.scatter[:, varying] / units**2 / self.weight
         self.rows = replace(rows, Y=clipped[:, varying], weights=weights, scatter=scatter)
         self._raw = replace(rows, Y=rows.Y[:, varying] / units, weights=weights)
+
+    @property
+    def alternative(self) -> Goal | None:
+        return SquaredErrorGoal(self._given)
 
     def score(self, loss: float) -> str:
         return f"R2 of {1.0 - loss:.4f}"
@@ -128,14 +142,40 @@ class NumericGoal(Goal):
         slopes = np.append(found.by_factors, found.by_alpha)
         return Cost(-found.value, -slopes).per_row(len(which))
 
-    def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
+    def validated(self, process: LocalProcess, which: Array) -> tuple[float, float]:
         """Return the mean squared error in units of the variance of the targets."""
         raw = self._raw.Y
-        process = LocalProcess(self._raw, settings, n_threads)
-        squares = np.mean((raw[which] - process.left_out(which).mean) ** 2, axis=1)
+        mean = process.with_targets(self._raw).left_out(which).mean
+        squares = np.mean((raw[which] - mean) ** 2, axis=1)
         unit = float(np.mean(np.var(raw, axis=0)))
         error = float(np.std(squares) / np.sqrt(len(which)) / unit)
         return float(np.mean(squares)) / unit, error
+
+
+class SquaredErrorGoal(NumericGoal):
+    """Minimize and validate leave-one-out squared errors.
+
+    The likelihood weighs each error by its predicted variance, which does not know the noise of
+    single rows. If the noise differs much, as for prices, other settings have smaller errors.
+    """
+
+    @property
+    def alternative(self) -> Goal | None:
+        return None
+
+    def cost(
+        self,
+        process: LocalProcess,
+        hoods: Neighborhoods,
+        which: Array,
+        settings: Settings,
+        extra: Float64Array,
+    ) -> Cost:
+        """Return half the logarithm of the mean squared error, a cost without units."""
+        errors = process.conditions_of(hoods, settings).mean - self.rows.Y[which]
+        mean_square = max(float(np.mean(errors**2)), np.finfo(float).tiny)
+        by_mean = errors / (mean_square * errors.size)
+        return Cost(0.5 * np.log(mean_square), process.slopes_of(hoods, settings, by_mean))
 
 
 class ClassGoal(Goal):
@@ -192,9 +232,9 @@ class ClassGoal(Goal):
         by_extra = inverse * np.sum(by_scores * class_scores(mean))
         return Cost(float(weights @ losses), np.append(slopes, by_extra)).per_row(len(which))
 
-    def validated(self, settings: Settings, which: Array, n_threads: int) -> tuple[float, float]:
+    def validated(self, process: LocalProcess, which: Array) -> tuple[float, float]:
         """Return the log loss at the best temperature."""
-        mean = LocalProcess(self.rows, settings, n_threads).left_out(which).mean
+        mean = process.left_out(which).mean
         losses, _ = self._losses(mean, which, self._best_inverse(mean, which))
         weights = self.rows.weights[which]
         loss = float(np.average(losses, weights=weights))

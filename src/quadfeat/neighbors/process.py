@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.kernels import SeparationKernel
 from quadfeat.neighbors.conditional import (
     Conditional,
     LogLikelihood,
@@ -20,38 +18,12 @@ from quadfeat.neighbors.conditional import (
 from quadfeat.neighbors.reference import joined
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.search import NearestRows, batches
+from quadfeat.neighbors.settings import Settings
+
+__all__ = ["LocalProcess", "Settings"]
 
 # Neighborhoods of at most this many coordinates are in memory at once.
 ENTRIES_AT_ONCE = 2**23
-
-# The largest scaled coordinate of a query.
-FARTHEST = 1e100
-
-
-@dataclass(frozen=True, eq=False)
-class Settings:
-    """The parameters of a process.
-
-    Attributes
-    ----------
-    kernel : SeparationKernel
-        The family. Its scale is ignored.
-    factors : array of shape (d,)
-        The factors to multiply the columns by.
-    alpha : float
-        The ratio of the noise variance of a row of weight 1 to the signal variance.
-    n_neighbors : int
-    """
-
-    kernel: SeparationKernel
-    factors: Float64Array
-    alpha: float
-    n_neighbors: int
-
-    def changed(self, steps: Float64Array) -> Settings:
-        """Return settings with steps added to the logarithms of the factors and of alpha."""
-        factors = self.factors * np.exp(steps[:-1])
-        return replace(self, factors=factors, alpha=float(self.alpha * np.exp(steps[-1])))
 
 
 class LocalProcess:
@@ -77,11 +49,9 @@ class LocalProcess:
     def __init__(self, rows: DistinctRows, settings: Settings, n_threads: int = 1) -> None:
         self.rows = rows
         self.settings = settings
-        self._nearest = NearestRows(rows.X * settings.factors, n_threads)
-        # Beyond these limits, kernels are zero, and squares of distances could overflow.
-        with np.errstate(over="ignore"):  # an infinite limit does not clip
-            limits = FARTHEST / settings.factors
-        self._limits = -limits, limits
+        # The settings that scale the points.
+        self._searched = settings
+        self._nearest = NearestRows(settings.points(rows.X), n_threads, settings.search)
 
     def with_threads(self, n_threads: int) -> LocalProcess:
         """Return the same process with another number of threads."""
@@ -89,12 +59,29 @@ class LocalProcess:
         other._nearest = self._nearest.with_threads(n_threads)
         return other
 
+    def with_settings(self, settings: Settings) -> LocalProcess:
+        """Return a process with other settings that share the points; see ``Settings``."""
+        other = copy.copy(self)
+        other.settings = settings
+        return other
+
+    def with_targets(self, rows: DistinctRows) -> LocalProcess:
+        """Return a process with other targets and weights of the same rows."""
+        other = copy.copy(self)
+        other.rows = rows
+        return other
+
+    @property
+    def recall(self) -> float:
+        """The share of the nearest rows that the search finds."""
+        return self._nearest.index.recall
+
     def predict(self, X: Float64Array) -> Conditional:
         """Return the distribution of the latent function at some rows."""
         settings, nearest = self.settings, self._nearest
         parts = []
         for part in batches(len(X), self._rows_at_once):
-            queries = np.clip(X[part], *self._limits) * settings.factors
+            queries = self._searched.queries(X[part])
             found = nearest.to(queries, settings.n_neighbors)
             parts.append(self._conditions(self._hoods(queries, found)))
         return joined(parts)
@@ -157,8 +144,11 @@ class LocalProcess:
         return self._hoods(nearest.points[which], found)
 
     def _hoods(self, queries: Float64Array, neighbors: Array) -> Neighborhoods:
-        rows = self.rows
-        return Neighborhoods.of(queries, self._nearest.points, rows.Y, rows.weights, neighbors)
+        rows, points = self.rows, self._nearest.points
+        hoods = Neighborhoods.of(queries, points, rows.Y, rows.weights, neighbors)
+        if self.settings is self._searched:
+            return hoods
+        return hoods.scaled(self.settings.factors / self._searched.factors)
 
     @property
     def _rows_at_once(self) -> int:

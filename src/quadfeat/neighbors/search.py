@@ -1,14 +1,77 @@
-"""Exact search for the nearest rows, with a k-d tree."""
+"""Search for the nearest rows, in the way that is fastest for their points."""
 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
-
-import numpy as np
-from scipy.spatial import cKDTree
+from typing import Protocol
 
 from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.neighbors import clusters
+from quadfeat.neighbors.clusters import Clusters
+from quadfeat.neighbors.scan import Scan
+from quadfeat.neighbors.tree import Tree, visited_share
+
+# The ways to search, for the parameter ``search`` of the models.
+SEARCHES = ("auto", "exact", "approximate")
+
+# Nanoseconds of a query: in a tree, for each coordinate of each point that is visited; in a scan,
+# for each point, and in addition for each of its coordinates. ``benchmarks/neighbors.py`` measures
+# them.
+TREE_COST = 1.5
+SCAN_COSTS = (2.8, 0.018)
+
+# The number of neighbors to choose for.
+USUAL_NEIGHBORS = 32
+
+# "auto" searches approximately if an exact query takes more nanoseconds.
+SLOW = 2e6
+
+
+class Index(Protocol):
+    """A search among some points.
+
+    Attributes
+    ----------
+    recall : float
+        The share of the nearest points that it finds; 1 if it is exact.
+    """
+
+    @property
+    def recall(self) -> float: ...
+
+    def query(self, queries: Float64Array, k: int, n_threads: int) -> Array:
+        """Return the indices of the ``k`` nearest points of each query, nearest first."""
+        ...
+
+
+def index_for(points: Float64Array, search: str = "exact") -> Index:
+    """Return the fastest search among some points, which should be in random order.
+
+    Parameters
+    ----------
+    points : array of shape (n_rows, d)
+    search : {"auto", "exact", "approximate"}
+        Whether neighbors may be missed: if an exact search is slow and faiss is installed, never,
+        or always.
+    """
+    if search == "approximate":
+        return Clusters(points, USUAL_NEIGHBORS)
+    n_rows, d = points.shape
+    by_tree = TREE_COST * visited_share(points, USUAL_NEIGHBORS) * n_rows * d
+    by_scan = (SCAN_COSTS[0] + SCAN_COSTS[1] * d) * n_rows
+    cost = min(by_tree, by_scan)
+    if search == "auto" and cost > SLOW:
+        if clusters.is_available():
+            return Clusters(points, USUAL_NEIGHBORS)
+        warnings.warn(
+            f"The exact search among {n_rows:,} rows takes about {cost / 1e6:.0f} ms for each row. "
+            'Install faiss for an approximate search (pip install "quadfeat[local]"), or pass '
+            "search='exact'.",
+            stacklevel=2,
+        )
+    return Tree(points) if by_tree <= by_scan else Scan(points)
 
 
 class NearestRows:
@@ -17,7 +80,10 @@ class NearestRows:
     Parameters
     ----------
     points : array of shape (n_rows, d)
+        In random order.
     n_threads : int, default=1
+    search : {"auto", "exact", "approximate"}, default="exact"
+        See :func:`index_for`.
 
     Examples
     --------
@@ -29,11 +95,10 @@ class NearestRows:
     array([[1, 2]])
     """
 
-    def __init__(self, points: Float64Array, n_threads: int = 1) -> None:
+    def __init__(self, points: Float64Array, n_threads: int = 1, search: str = "exact") -> None:
         self.points = points
         self.n_threads = n_threads
-        # Many equal coordinates make a balanced tree slow to build.
-        self._tree = cKDTree(points, balanced_tree=False)
+        self.index = index_for(points, search)
 
     def with_threads(self, n_threads: int) -> NearestRows:
         """Return the same search with another number of threads."""
@@ -43,9 +108,7 @@ class NearestRows:
 
     def to(self, queries: Float64Array, k: int) -> Array:
         """Return the indices of the ``k`` nearest points of each query, nearest first."""
-        k = min(k, len(self.points))
-        _, found = self._tree.query(queries, k=np.arange(1, k + 1), workers=self.n_threads)
-        return np.asarray(found)
+        return self.index.query(queries, min(k, len(self.points)), self.n_threads)
 
     def to_own(self, which: Array, k: int) -> Array:
         """Return the ``k`` nearest other points of some of the points."""

@@ -1,0 +1,178 @@
+"""Exact search for the nearest points by comparing each query with all points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.engine.threads import one_blas_thread
+
+# Queries and points of a block of distances.
+QUERIES_AT_ONCE = 256
+POINTS_AT_ONCE = 2**15
+
+# Number of candidates in addition to the neighbors: rounding errors rarely change more ranks.
+SPARE = 16
+
+# Queries farther from the points than this many times their spread are compared in float64.
+FAR = 1e6
+
+# Coordinates that are in memory at once to compute exact distances.
+ENTRIES_AT_ONCE = 2**21
+
+
+class Scan:
+    """The nearest of some points, by Euclidean distance.
+
+    Distances are computed in float32 by matrix products. A bound of their rounding errors selects
+    candidates, whose distances are computed again in float64. So neighbors do not depend on blocks
+    and threads. Points at the same distance are ordered by index.
+
+    Parameters
+    ----------
+    points : array of shape (n_rows, d)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Scan(np.array([[0.0], [1.0], [5.0]])).query(np.array([[0.9], [4.0]]), 2, n_threads=1)
+    array([[1, 0],
+           [2, 1]])
+    """
+
+    recall = 1.0
+
+    def __init__(self, points: Float64Array) -> None:
+        self.points = points
+        middle = 0.5 * points.min(axis=0) + 0.5 * points.max(axis=0)
+        spread = float(np.abs(points - middle).max())
+        # Keep squares of norms in the range of float32.
+        self._middle, self._unit = middle, spread if spread > 0 else 1.0
+        self._small = self.reduced(points)
+        self._norms = np.einsum("ij,ij->i", self._small, self._small)
+        # Products of d terms and the rounding of coordinates have at most this relative error.
+        self._error = np.float32((points.shape[1] + 8) * np.finfo(np.float32).eps)
+
+    def query(self, queries: Float64Array, k: int, n_threads: int) -> Array:
+        """Return the indices of the ``k`` nearest points of each query, nearest first."""
+        found = np.empty((len(queries), k), dtype=np.int64)
+        blocks = [
+            slice(start, start + QUERIES_AT_ONCE)
+            for start in range(0, len(queries), QUERIES_AT_ONCE)
+        ]
+
+        def search(block: slice) -> None:
+            found[block] = self._of_block(queries[block], k)
+
+        with one_blas_thread():
+            if n_threads == 1 or len(blocks) < 2:
+                for block in blocks:
+                    search(block)
+            else:
+                with ThreadPoolExecutor(n_threads) as pool:
+                    list(pool.map(search, blocks))
+        return found
+
+    def reduced(self, points: Float64Array) -> Array:
+        """Return points in float32, near the origin."""
+        return ((points - self._middle) / self._unit).astype(np.float32)
+
+    def _of_block(self, queries: Float64Array, k: int) -> Array:
+        n_points = len(self.points)
+        n_candidates = min(n_points, k + SPARE)
+        with np.errstate(over="ignore"):
+            is_far = np.abs(queries - self._middle).max(axis=1) / self._unit > FAR
+        near = np.where(is_far[:, None], self.points[0], queries)
+        lowest, candidates, norms = self._candidates(near, n_candidates)
+        squares = self.squares(near, candidates)
+        order = _order(squares, candidates)[:, :k]
+        found = np.take_along_axis(candidates, order, axis=1)
+        farthest = np.take_along_axis(squares, order[:, -1:], axis=1)[:, 0] / self._unit**2
+        # A point that is no candidate is at least as far away as the last one seems to be.
+        is_unsure = farthest >= lowest.max(axis=1).astype(np.float64) + norms
+        for row in np.flatnonzero(is_unsure & (n_candidates < n_points) & ~is_far):
+            found[row] = self._of_row(queries[row], k, farthest[row])
+        everything = np.arange(n_points)
+        for row in np.flatnonzero(is_far):
+            found[row] = self._nearest(queries[row], everything, k)
+        return found
+
+    def _candidates(
+        self, queries: Float64Array, n_candidates: int
+    ) -> tuple[Array, Array, Float64Array]:
+        """Return lower bounds of distances, the indices of the smallest, and what to add to them.
+
+        The bounds are those of squared distances in units, minus the norm of the query.
+        """
+        small = self.reduced(queries)
+        lowest = np.empty((len(queries), 0), dtype=np.float32)
+        candidates = np.empty((len(queries), 0), dtype=np.int64)
+        for start in range(0, len(self.points), POINTS_AT_ONCE):
+            bounds = self._bounds(small, slice(start, start + POINTS_AT_ONCE))
+            which = _smallest(bounds, n_candidates)
+            lowest = np.hstack([lowest, np.take_along_axis(bounds, which, axis=1)])
+            candidates = np.hstack([candidates, which + start])
+            which = _smallest(lowest, n_candidates)
+            lowest = np.take_along_axis(lowest, which, axis=1)
+            candidates = np.take_along_axis(candidates, which, axis=1)
+        exact = small.astype(np.float64)
+        norms = (1.0 - 2.0 * float(self._error)) * np.einsum("ij,ij->i", exact, exact)
+        return lowest, candidates, norms
+
+    def _bounds(self, small: Array, part: slice) -> Array:
+        """Return lower bounds of squared distances, minus the norms of the queries."""
+        bounds = small @ self._small[part].T
+        bounds *= np.float32(-2.0)
+        bounds += self._norms[part] * (1 - 2 * self._error)
+        return bounds
+
+    def _of_row(self, query: Float64Array, k: int, farthest: float) -> Array:
+        """Return the nearest points of a query among all that may be this near."""
+        small = self.reduced(query[None])
+        norm = (1.0 - 2.0 * float(self._error)) * float(np.sum(small.astype(np.float64) ** 2))
+        near = [
+            start + np.flatnonzero(bounds.astype(np.float64) + norm <= farthest)
+            for start, bounds in self._bounds_of_row(small)
+        ]
+        return self._nearest(query, np.concatenate(near), k)
+
+    def _nearest(self, query: Float64Array, candidates: Array, k: int) -> Array:
+        """Return the nearest of some candidates, by exact distances."""
+        step = max(1, ENTRIES_AT_ONCE // self.points.shape[1])
+        parts = [candidates[start : start + step] for start in range(0, len(candidates), step)]
+        squares = np.hstack([self.squares(query[None], part[None])[0] for part in parts])
+        return candidates[_order(squares, candidates)[:k]]
+
+    def _bounds_of_row(self, small: Array) -> Iterator[tuple[int, Array]]:
+        for start in range(0, len(self.points), POINTS_AT_ONCE):
+            yield start, self._bounds(small, slice(start, start + POINTS_AT_ONCE))[0]
+
+    def sorted(self, queries: Float64Array, found: Array) -> Array:
+        """Return indices of points by their distance from the query, nearest first."""
+        order = _order(self.squares(queries, found), found)
+        return np.take_along_axis(found, order, axis=1)
+
+    def squares(self, queries: Float64Array, candidates: Array) -> Float64Array:
+        """Return exact squared distances, shape (n_queries, n_candidates)."""
+        found = np.empty(candidates.shape)
+        step = max(1, ENTRIES_AT_ONCE // (queries.shape[1] * candidates.shape[1]))
+        for start in range(0, len(queries), step):
+            rows = slice(start, start + step)
+            differences = self.points[candidates[rows]] - queries[rows, None]
+            found[rows] = np.einsum("ikd,ikd->ik", differences, differences)
+        return found
+
+
+def _smallest(values: Array, k: int) -> Array:
+    """Return the indices of the ``k`` smallest values of each row, in any order."""
+    if k >= values.shape[1]:
+        return np.broadcast_to(np.arange(values.shape[1]), values.shape)
+    return np.argpartition(values, k - 1, axis=1)[:, :k]
+
+
+def _order(squares: Float64Array, indices: Array) -> Array:
+    """Return the order by distance, then by index."""
+    return np.lexsort((indices, squares), axis=-1)
