@@ -54,6 +54,7 @@ def fit_table(
         reason = reason or f"{len(table.y):,} rows are too few to compare candidates"
         serving = [one for one in chosen if one.serves_streams] or list(chosen)
         return _with_reason(fit_alone(serving[0], table, setting, timer), chosen, reason)
+    table = table.with_encoder()
     contest = Contest(chosen, setting, timer, door._judge)
     played = contest.run((table.split(fold) for fold in folds), len(folds))
     for entry in played.entries:

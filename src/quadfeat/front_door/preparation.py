@@ -46,6 +46,9 @@ class Table(NamedTuple):
     groups : array of shape (n_rows,) or None
     encodes : bool
         Whether an encoder has to convert the columns.
+    encoder : TableEncoder or None
+        An encoder that was fitted to all rows. Its outputs are those of all folds, so a kernel
+        that was found on one fold suits all rows. Only mean targets differ.
     """
 
     X: Any
@@ -53,13 +56,19 @@ class Table(NamedTuple):
     weights: Float64Array | None
     groups: Array | None
     encodes: bool
+    encoder: TableEncoder | None = None
 
     def rows(self, which: NDArray[np.intp]) -> Table:
         """Return some of the rows."""
         weights, groups = (
             None if one is None else one[which] for one in (self.weights, self.groups)
         )
-        return Table(rows_of(self.X, which), self.y[which], weights, groups, self.encodes)
+        X, y = rows_of(self.X, which), self.y[which]
+        return Table(X, y, weights, groups, self.encodes, self.encoder)
+
+    def with_encoder(self) -> Table:
+        """Return the same rows with an encoder, if the columns need one."""
+        return self._replace(encoder=TableEncoder().fit(self.X, self.y)) if self.encodes else self
 
     @property
     def is_present(self) -> NDArray[np.bool_]:
@@ -75,13 +84,17 @@ class Table(NamedTuple):
         """Return the rows as numbers, and the encoder that was learned from them."""
         if not self.encodes:
             return Part(self.X, self.y, self.weights), None
-        encoder = TableEncoder()
-        return Part(encoder.fit_transform(self.X, self.y), self.y, self.weights), encoder
+        if self.encoder is None:
+            encoder = TableEncoder()
+            X = encoder.fit_transform(self.X, self.y)
+        else:
+            encoder, X = self.encoder.relearned(self.X, self.y)
+        return Part(X, self.y, self.weights), encoder
 
     def split(self, fold: Fold) -> tuple[Part, Part]:
         """Return the training rows and the held-out rows of a fold as numbers.
 
-        The held-out rows take no part in learning the encoder.
+        The targets of held-out rows take no part in learning the encoder.
         """
         train, encoder = self.rows(fold.train).encoded()
         test = self.rows(fold.test)

@@ -156,9 +156,57 @@ class TableEncoder(TransformerMixin, VersionedState):
         ndarray of shape (n_samples, n_outputs)
             float32 if all columns are float32, otherwise float64.
         """
-        table, columns, targets = self._learn(X, y)
-        n_rows = table.n_rows
-        folds = generator(self.random_state).permutation(n_rows) % N_FOLDS
+        return self._cross_fitted(*self._learn(X, y))
+
+    def relearned(self: Self, X: Any, y: Any) -> tuple[Self, Array]:
+        """Learn the mean targets again from other rows, and keep the outputs.
+
+        Levels, medians and dates stay as they are, so the columns of the result have the same
+        meaning. A model that was tuned on it can be fitted to rows that :meth:`transform` or
+        :meth:`fit_transform` has encoded.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            The table, such as the training rows of a fold.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+
+        Returns
+        -------
+        encoder : TableEncoder
+            The new encoder.
+        encoded : ndarray of shape (n_samples, n_outputs)
+            The rows, encoded by cross-fitting.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from quadfeat import TableEncoder
+        >>> X = [[f"level {k % 40}"] for k in range(200)]
+        >>> y = np.arange(200) % 40 / 40
+        >>> encoder = TableEncoder().fit(X, y)
+        >>> part, encoded = encoder.relearned(X[:80], y[:80] + 1.0)
+        >>> encoder.transform([["level 9"]]).round(2), part.transform([["level 9"]]).round(2)
+        (array([[0.22]]), array([[1.22]]))
+        """
+        check_is_fitted(self)
+        table = read_table(X, getattr(self, "feature_names_in_", None))
+        columns = self._read(table)
+        names = next((one.target_names for one in self.encodings_ if one.target_names), None)
+        targets = None if names is None else MeanTargets.of(y, names)
+        found = copy.copy(self)
+        found.encodings_ = tuple(
+            encoding.relearned(column, targets)
+            for encoding, column in zip(self.encodings_, columns, strict=True)
+        )
+        return found, found._cross_fitted(table, columns, targets)
+
+    def _cross_fitted(
+        self, table: Table, columns: list[Column], targets: MeanTargets | None
+    ) -> Array:
+        """Return the training rows as numbers."""
+        folds = generator(self.random_state).permutation(table.n_rows) % N_FOLDS
 
         def encoded(encoding: ColumnEncoding, column: Column) -> Float64Array:
             if targets is not None and hasattr(encoding, "encode_training"):
@@ -166,7 +214,7 @@ class TableEncoder(TransformerMixin, VersionedState):
             return encoding.encode(column)
 
         parts = map(encoded, self.encodings_, columns)
-        return _matrix(parts, n_rows, len(self.input_of_output_), table.dtype)
+        return _matrix(parts, table.n_rows, len(self.input_of_output_), table.dtype)
 
     def transform(self, X: Any) -> Array:
         """Encode the rows of a table.
@@ -185,9 +233,17 @@ class TableEncoder(TransformerMixin, VersionedState):
         held = snapshot(self)
         table = read_table(X, getattr(held, "feature_names_in_", None))
         validate_data(held, table.X, reset=False, skip_check_array=True)
-        encodings = held.encodings_
+        columns = held._read(table)
+        parts = (
+            encoding.encode(column)
+            for encoding, column in zip(held.encodings_, columns, strict=True)
+        )
+        return _matrix(parts, table.n_rows, len(held.input_of_output_), table.dtype)
+
+    def _read(self, table: Table) -> list[Column]:
+        """Read the columns of a table as they were read by ``fit``."""
         columns = []
-        for position, encoding in enumerate(encodings):
+        for position, encoding in enumerate(self.encodings_):
             try:
                 columns.append(read_as(encoding.reads, table.columns[position]))
             except ValueError as error:
@@ -196,10 +252,7 @@ class TableEncoder(TransformerMixin, VersionedState):
                     f"{KIND_WORDS[encoding.reads]} when TableEncoder was fitted. Convert it."
                 ) from None
         _check_finite(columns, table)
-        parts = (
-            encoding.encode(column) for encoding, column in zip(encodings, columns, strict=True)
-        )
-        return _matrix(parts, table.n_rows, len(held.input_of_output_), table.dtype)
+        return columns
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the outputs.

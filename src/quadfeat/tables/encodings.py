@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,15 @@ class ColumnEncoding(ABC):
     @abstractmethod
     def check_consistency(self) -> None:
         """Raise an error if the attributes are inconsistent."""
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """What follows the column's name in the names of mean targets; empty without them."""
+        return ()
+
+    def relearned(self, column: Column, targets: Any) -> ColumnEncoding:
+        """Return this encoding with mean targets of other rows, and the same outputs."""
+        return self
 
 
 @register

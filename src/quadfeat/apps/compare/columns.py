@@ -98,7 +98,7 @@ def describe(frame: pd.DataFrame, y: Array, unused: Sequence[str] = ()) -> list[
     >>> for column in describe(frame, np.array([1.0, 2.0])):
     ...     print(column.name, column.kind, *column.outputs, sep=", ")
     age, number, age, age_missing
-    city, category, city_Basel
+    city, category, city_Bern
     empty, no values
     """
     removed = set(unused)

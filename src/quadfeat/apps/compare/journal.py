@@ -120,7 +120,7 @@ def fingerprint(problem: Problem) -> str:
         problem.seed,
     )
     digest = hashlib.sha256(repr(settings).encode("utf-8", "backslashreplace"))
-    for part in (*(problem.rows[name] for name in problem.rows), pd.Series(problem.y)):
+    for part in (*(problem.rows[column] for column in problem.rows), pd.Series(problem.y)):
         # Objects may be lists, which have no hash.
         values = part.map(str) if types.is_object_dtype(part) else part
         digest.update(pd.util.hash_pandas_object(values, index=False).to_numpy().tobytes())

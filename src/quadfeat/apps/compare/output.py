@@ -78,8 +78,8 @@ def show(found: Findings, out: Path, console: Console) -> None:
         _say(console, missing)
     if shows_inside:
         console.print()
-        for line in _leaderboard(found, console.width):
-            console.print(line, highlight=False, soft_wrap=True)
+        for place in _leaderboard(found, console.width):
+            console.print(place, highlight=False, soft_wrap=True)
     console.print()
     for label, lines in block.items():
         for k, line in enumerate(lines):
