@@ -45,21 +45,8 @@ add_module_names = False
 
 
 # quadfeat calls these methods of its estimators; users do not.
-HOOKS = {
-    "check_consistency",
-    "check_fit",
-    "check_parameters",
-    "checked_targets",
-    "declare",
-    "describe",
-    "fit_to",
-    "migrate",
-    "n_outputs",
-    "reason_against_adding",
-    "set_params",
-    "targets",
-    "weighted",
-}
+HOOKS = {"check_consistency", "fit_to", "migrate", "set_params"}
+ESTIMATORS = ("quadfeat.models.", "quadfeat.front_door.", "quadfeat.tables.")
 
 
 def own_methods(module: str, name: str, methods: list[str]) -> list[str]:
@@ -69,7 +56,7 @@ def own_methods(module: str, name: str, methods: list[str]) -> list[str]:
     their own. Methods of scikit-learn are left out, since all estimators share them.
     """
     documented = getattr(import_module(module), name)
-    hooks = HOOKS if documented.__module__.startswith("quadfeat.models.") else set()
+    hooks = HOOKS if documented.__module__.startswith(ESTIMATORS) else set()
 
     def has_page(base: type) -> bool:
         package = import_module(".".join(base.__module__.split(".")[:2]))

@@ -426,6 +426,39 @@ class TestIdentity:
         )
         assert_allclose(model.coef_, expected.coef_, rtol=1e-4, atol=1e-4)
 
+    @pytest.mark.parametrize("form", ["table", "stream"])
+    def test_before_the_first_pass_other_data_start_over_with_a_warning(
+        self, tmp_path, monkeypatch, form
+    ):
+        path = tmp_path / "state"
+        parameters = {"alpha": 1.0, "n_components": 20, "random_state": 0}
+        model = QuadratureRidge("gaussian", **parameters, checkpoint=path)
+
+        def data(X, size=600):
+            return (X, y) if form == "table" else (iter(self.blocks(X, size=size)),)
+
+        begin = Checkpoint.begin
+
+        def begin_and_die(self, state):
+            begin(self, state)
+            raise Killed
+
+        def leave():
+            with monkeypatch.context() as dying:
+                dying.setattr(Checkpoint, "begin", begin_and_die)
+                with pytest.raises(Killed):
+                    model.fit(*data(X))
+
+        leave()
+        with pytest.warns(UserWarning, match=rf"checkpoint='{path}' belongs to .* starts over"):
+            model.fit(*data(10 * X))
+        fresh = QuadratureRidge("gaussian", **parameters).fit(*data(10 * X))
+        assert model.kernel_.gamma == fresh.kernel_.gamma
+        assert_array_equal(model.coef_, fresh.coef_)
+        assert not path.exists()
+        leave()
+        model.fit(*data(X, size=500))  # the same data, without a warning
+
     def test_other_maps_and_model_classes_are_rejected(self, tmp_path, eager):
         path = tmp_path / "state"
         features = QuadratureFeatures(n_components=20)

@@ -1,13 +1,12 @@
 """Test that the documentation's code runs, prints the stated output, and covers public names."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import quadfeat
+from interpreters import run_code
 from quadfeat import bounds, kernels, rotations, rules
 
 ROOT = Path(__file__).parents[1]
@@ -29,9 +28,7 @@ KINDS = {".py", ".md", ".html", ".csv", ".ipynb", ".yaml", ".hpp", ".cpp", ".svg
 def test_code_of_a_page_prints_what_the_page_says(page, tmp_path):
     blocks = BLOCK.findall(TEXTS[page])
     script = f"\nprint({BETWEEN!r})\n".join(code for code, _ in blocks)
-    ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path
-    )
+    ran = run_code(script, tmp_path)
     assert ran.returncode == 0, ran.stderr
     for printed, (code, stated) in zip(ran.stdout.split(f"{BETWEEN}\n"), blocks, strict=True):
         if stated:

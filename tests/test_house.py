@@ -64,6 +64,27 @@ def test_estimators_have_few_methods(name):
             assert len(methods) <= MOST_METHODS, f"{kind.__name__} has {methods}"
 
 
+# Methods that users call. The others are for files: see ``quadfeat.io.register``.
+METHODS = {"fit", "partial_fit", "merge", "predict", "predict_interval", "predict_proba"}
+METHODS |= {"predict_log_proba", "decision_function", "sample_y", "score", "plot"}
+METHODS |= {"set_params", "check_consistency", "migrate", "path_parameters"}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in quadfeat.__all__ if hasattr(getattr(quadfeat, name), "predict")]
+)
+def test_help_of_a_model_shows_no_hooks(name):
+    model = getattr(quadfeat, name)
+    public = {
+        method
+        for kind in model.__mro__
+        if kind.__module__.startswith("quadfeat")
+        for method, value in vars(kind).items()
+        if callable(value) and not method.startswith("_")
+    }
+    assert public <= METHODS
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_isinstance_checks_of_own_classes(path):
     if folder_of(path) in MAY_TELL_CLASSES_APART:

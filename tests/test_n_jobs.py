@@ -76,19 +76,33 @@ def test_a_variable():
     assert in_new_process("print(n_threads(None))", MKL_NUM_THREADS="1") == 1
 
 
-def test_no_variable():
+REPORT = """
+import os, joblib
+threads = lambda: [n_threads(None), n_threads(-1), joblib.cpu_count()]
+report = {"all processors": threads()}
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    report["one processor"] = threads()
+print(json.dumps(report))
+"""
+
+
+@pytest.fixture(scope="module")
+def without_variables():
+    """Report the threads that a process without limits uses, and joblib's count."""
+    return in_new_process(REPORT)
+
+
+def test_no_variable(without_variables):
     """Without limits, all processors are used: as many as joblib counts."""
-    code = "import joblib; print(json.dumps([n_threads(None), n_threads(-1), joblib.cpu_count()]))"
-    default, most, processors = in_new_process(code)
+    default, most, processors = without_variables["all processors"]
     assert default == most == processors
-    default, most, _ = in_new_process(code, LOKY_MAX_CPU_COUNT="1")
-    assert default == most == 1
+    assert in_new_process(REPORT, LOKY_MAX_CPU_COUNT="1")["all processors"] == [1, 1, 1]
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
-def test_affinity():
-    code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
-    assert in_new_process(code + "print(json.dumps([n_threads(None), n_threads(-1)]))") == [1, 1]
+def test_affinity(without_variables):
+    assert without_variables["one processor"][:2] == [1, 1]
 
 
 # A module that joblib's workers can import functions from.
@@ -97,24 +111,29 @@ import sys
 from joblib import Parallel, delayed, parallel_config
 def nested():
     return Parallel(n_jobs=2)(delayed(n_threads)(None) for _ in range(2))
+def limited():
+    with parallel_config("loky", inner_max_num_threads=1):
+        return Parallel(n_jobs=2)(delayed(n_threads)(None) for _ in range(4))
 if __name__ == "__main__":
     print(json.dumps({}))
 """
 
 
-def test_two_workers_of_loky_share_the_processors():
+@pytest.fixture(scope="module")
+def in_loky():
+    """Report the threads of functions in two workers, by default and with a limit."""
     calls = "[delayed(n_threads)(None), delayed(n_threads)(-1), delayed(nested)()] * 2"
-    share = max(1, in_new_process("print(n_threads(-1))") // 2)
-    given = in_new_process(JOBLIB.format(f"Parallel(n_jobs=2)({calls})"))
-    assert given == [share, share, [share, share]] * 2
+    script = JOBLIB.format(f"[Parallel(n_jobs=2)({calls}), limited()]")
+    return in_new_process(script)
 
 
-def test_inner_max_num_threads():
-    call = "Parallel(n_jobs=2)(delayed(n_threads)(None) for _ in range(4))"
-    script = JOBLIB.format(call).replace(
-        "    print", "    with parallel_config('loky', inner_max_num_threads=1): print"
-    )
-    assert in_new_process(script) == [1] * 4
+def test_two_workers_of_loky_share_the_processors(in_loky, without_variables):
+    share = max(1, without_variables["all processors"][1] // 2)
+    assert in_loky[0] == [share, share, [share, share]] * 2
+
+
+def test_inner_max_num_threads(in_loky):
+    assert in_loky[1] == [1] * 4
 
 
 def test_parallel_config():
@@ -173,7 +192,7 @@ def test_dask_workers_with_one_thread():
 
 
 def test_results_do_not_depend_on_the_threads_that_are_left():
-    features = QuadratureFeatures(n_components=400, random_state=0).fit(X)
+    features = QuadratureFeatures(n_components=400, rule="orf", random_state=0).fit(X)
     expected = features.transform(X)
     with threadpool_limits(1):
         assert_array_equal(features.transform(X), expected)

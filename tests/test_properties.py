@@ -815,7 +815,7 @@ class TestClassification:
         calibration = model._solution.calibration
         if calibration.bias.any():
             # With biases, the predicted class need not be the most probable one.
-            rows = model.targets().kept(model._solution.summary)
+            rows = model._targets().kept(model._solution.summary)
             found = LeftOut.of_kept(model._solution.posterior, model.map_, rows)
             losses = calibration.log_losses(rows.targets - found.errors, rows.labels)
             frequencies = np.bincount(rows.labels, rows.weights) / rows.weights.sum()

@@ -3,12 +3,12 @@
 import csv
 import importlib.util
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from interpreters import run_code
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -21,8 +21,9 @@ PRINTS = re.compile(r"```python\n((?:(?!```).)*)```\n\nprints `(.*?)`", re.S)
 
 
 def run(code, folder):
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
+    ran = run_code(code, folder)
+    assert ran.returncode == 0, ran.stderr
+    return ran
 
 
 def measured(name):

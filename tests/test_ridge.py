@@ -895,7 +895,7 @@ class TestProbabilities:
         labels = np.minimum(LABELS[:60], n_classes - 1)
         model = classifier(class_weight={0: 3.0, 1: 0.4}).fit(X[:60], labels)
         found = model._solution.posterior
-        targets = model.targets().final(labels, model._solution.summary)
+        targets = model._targets().final(labels, model._solution.summary)
         amounts = np.where(labels == 0, 3.0, np.where(labels == 1, 0.4, 1.0))
         left_out = targets - LeftOut.of(found, Z[:60], targets, amounts).errors
         for row in range(60):

@@ -32,6 +32,11 @@ NOT_IDENTITY = ("n_jobs", "verbose", "checkpoint")
 SECONDS = 10.0
 TIMES_AS_LONG = 20.0
 
+# A checkpoint from the time before the first pass identifies a table by about so many of its rows,
+# and a stream by so many at its beginning, which fit into a block of any usual size.
+SAMPLE_ROWS = 4096
+STREAM_ROWS = 64
+
 
 def described(value: Any) -> str:
     """Return a string that identifies the value of a parameter in any process.
@@ -125,6 +130,24 @@ class RowHash:
         return whole.hexdigest()
 
 
+def sample_digest(first: Block, n_rows: int | None) -> str:
+    """Return a hash of some of the rows, before any of them has been processed.
+
+    Parameters
+    ----------
+    first : Block
+        The rows that are known: a whole table, or the first one of a stream.
+    n_rows : int or None
+        Number of all rows; None for a stream.
+    """
+    rows = RowHash()
+    if n_rows is None:
+        rows.add(first.part(slice(0, STREAM_ROWS)))
+    else:
+        rows.add(first.part(slice(0, None, max(1, n_rows // SAMPLE_ROWS))))
+    return rows.digest()
+
+
 def _hashable(y: Any) -> Any:
     """Return targets as bytes that do not depend on the other targets in the block."""
     if y.dtype.kind not in "OSU":
@@ -192,6 +215,8 @@ class Checkpoint:
     check_state : callable, optional
         Raises an error if a state from a file is not valid for this fit. It may assume that the
         objects in the state are valid.
+    sample : str, default=""
+        A hash of some of the rows; see :func:`sample_digest`.
     """
 
     def __init__(
@@ -199,16 +224,22 @@ class Checkpoint:
         path: Any,
         identity: dict[str, Any],
         check_state: Callable[[Any], None] = lambda state: None,
+        sample: str = "",
     ) -> None:
         self.path = None if path is None else Path(os.fspath(path))
         self.identity = identity
+        self.sample = sample
         self._check_state = check_state
         self._rows = RowHash()
         self._expected: str | None = None
         self._due = time.monotonic() + SECONDS
 
     def load(self) -> Any:
-        """Return the state that an earlier process has written; None without a file."""
+        """Return the state that an earlier process has written; None without a file.
+
+        A state from the time before the first pass holds a map. If that was chosen for other data,
+        warn and return None. After that, :meth:`check_resumed` compares all rows.
+        """
         if self.path is None or not self.path.exists():
             return None
         kept = read_checkpoint(self.path, self._check_state)
@@ -220,6 +251,12 @@ class Checkpoint:
                 f"{_shortened(earlier)} instead of {_shortened(now)}. Delete the file, or use "
                 "another path."
             )
+        if kept["rows"] == RowHash().digest() and kept["sample"] != self.sample:
+            check.warn_user(
+                f"checkpoint={str(self.path)!r} belongs to a fit to other data, which had not "
+                "processed any rows yet. The fit starts over and replaces the file."
+            )
+            return None
         self._expected = kept["rows"]
         return kept["state"]
 
@@ -282,7 +319,12 @@ class Checkpoint:
     def _write(self, state: Any) -> None:
         assert self.path is not None
         started = time.monotonic()
-        kept = {"identity": self.identity, "rows": self._rows.digest(), "state": state}
+        kept = {
+            "identity": self.identity,
+            "sample": self.sample,
+            "rows": self._rows.digest(),
+            "state": state,
+        }
         write_checkpoint(kept, self.path, PRIVATE)
         now = time.monotonic()
         self._due = now + max(SECONDS, TIMES_AS_LONG * (now - started))

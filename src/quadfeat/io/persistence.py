@@ -136,8 +136,10 @@ def read_checkpoint(
 
     def check_kept(kept: Any) -> None:
         check_kind(kept, dict, "the checkpoint")
-        expect(set(kept) == {"identity", "rows", "state"}, f"the checkpoint has {sorted(kept)}")
+        expected = {"identity", "sample", "rows", "state"}
+        expect(set(kept) == expected, f"the checkpoint has {sorted(kept)}")
         check_kind(kept["identity"], dict, "identity")
+        check_kind(kept["sample"], str, "sample")
         check_kind(kept["rows"], str, "rows")
         check_state(kept["state"])
 

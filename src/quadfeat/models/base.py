@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from quadfeat._utils import validation as check
 from quadfeat._utils.available import available_if
 from quadfeat._utils.fitted import changing, snapshot
-from quadfeat.data.checkpoints import Checkpoint, prepare_folder
+from quadfeat.data.checkpoints import Checkpoint, prepare_folder, sample_digest
 from quadfeat.data.rows import ArrayRows, Rows
 from quadfeat.data.watch import Work
 from quadfeat.kernels import Kernel
@@ -45,7 +45,7 @@ LEARNED = (
 
 def can_add_rows(model: Any) -> bool:
     """Return True if a model can add rows; otherwise raise an error with the reason."""
-    reason = model.reason_against_adding()
+    reason = model._reason_against_adding()
     if reason is not None:
         raise AttributeError(reason)
     return True
@@ -55,7 +55,7 @@ class QuadratureModel(FittedModel):
     """Base class of regression and classification."""
 
     # Options for scikit-learn's validation of the targets.
-    target_checks: dict[str, Any] = {}  # noqa: RUF012
+    _target_checks: dict[str, Any] = {}  # noqa: RUF012
 
     @explain_keywords
     def __init__(
@@ -101,32 +101,32 @@ class QuadratureModel(FittedModel):
 
     # Methods that regression and classification override.
 
-    def checked_targets(self, y: Any) -> Any:
+    def _checked_targets(self, y: Any) -> Any:
         """Validate and return the targets of a batch."""
         raise NotImplementedError
 
-    def weighted(self, rows: Rows) -> Rows:
+    def _weighted(self, rows: Rows) -> Rows:
         """Return the rows with their final weights."""
         return rows
 
-    def describe(self, solution: Solution) -> None:
+    def _describe(self, solution: Solution) -> None:
         """Set the attributes that describe the targets."""
 
-    def declare(self, classes: Any) -> None:
+    def _declare(self, classes: Any) -> None:
         """Store the classes of all rows, if the user has passed them."""
 
-    def check_parameters(self) -> None:
+    def _check_parameters(self) -> None:
         """Raise an error if a parameter is not valid, before any computation."""
         parameters.check_all(self)
 
-    def check_fit(self) -> None:
+    def _check_fit(self) -> None:
         """Raise an error if the targets of all rows are not valid."""
 
-    def n_outputs(self, solved: int) -> int:
+    def _n_outputs(self, solved: int) -> int:
         """Return the expected number of outputs, given that the solution has ``solved``."""
         raise NotImplementedError
 
-    def reason_against_adding(self) -> str | None:
+    def _reason_against_adding(self) -> str | None:
         """Return the reason why rows cannot be added; None if they can."""
         return parameters.reason_against_adding(self)
 
@@ -152,14 +152,14 @@ class QuadratureModel(FittedModel):
         object
             The fitted model.
         """
-        self.check_parameters()
+        self._check_parameters()
         with changing(self):
             draft = self._blank()
             with naming_columns(draft, X):
                 rows = rows_for(draft, X, y, sample_weight)
                 if rows.against_checkpoints is None:
                     prepare_folder(self.checkpoint)
-                draft._fit_rows(draft.weighted(rows))
+                draft._fit_rows(draft._weighted(rows))
             self.__dict__ = draft.__dict__
         return self
 
@@ -170,9 +170,13 @@ class QuadratureModel(FittedModel):
                 f"checkpoint={str(self.checkpoint)!r} has no effect, because "
                 f"{rows.against_checkpoints}. Remove checkpoint."
             )
-        rows.opening()  # sets the column names, which are part of the identity
-        identity = parameters.identity(self, rows.n_rows) if self.checkpoint is not None else {}
-        checkpoint = Checkpoint(self.checkpoint, identity, saved.check_state)
+        first = rows.opening().whole  # sets the column names, which are part of the identity
+        identity, sample = {}, ""
+        if self.checkpoint is not None:
+            assert first is not None  # local rows are in memory
+            identity = parameters.identity(self, rows.n_rows)
+            sample = sample_digest(first, rows.n_rows)
+        checkpoint = Checkpoint(self.checkpoint, identity, saved.check_state, sample)
         state = checkpoint.load()
         solver = parameters.solver_for(self, self.n_components, rows) if searches(self) else None
         solved = self._take_features(state, rows, solver)
@@ -189,9 +193,9 @@ class QuadratureModel(FittedModel):
         if solved is None:
             solved = solver.solve(settled(solver, problem, rows), rows, work)
         self._solution: Any = solved
-        self.describe(self._solution)
+        self._describe(self._solution)
         checkpoint.remove()
-        self.check_fit()
+        self._check_fit()
 
     def _blank(self: Self) -> Self:
         """Return an unfitted copy to work on, so that a failed fit leaves this model unchanged."""
@@ -225,11 +229,11 @@ class QuadratureModel(FittedModel):
     def _problem(self) -> Problem:
         """Return the problem for the solver."""
         penalty = Penalty.of(self.alpha, self.alphas)
-        return Problem(self.map_, self.targets(), penalty, bool(self.fit_intercept))
+        return Problem(self.map_, self._targets(), penalty, bool(self.fit_intercept))
 
     def _add(self: Self, X: Any, y: Any, sample_weight: Any, declared: Any = None) -> Self:
         """Add rows to the rows of earlier calls."""
-        self.check_parameters()
+        self._check_parameters()
         with changing(self):
             is_first = not hasattr(self, "features_")
             draft = self._blank() if is_first else copy.copy(self)
@@ -239,9 +243,9 @@ class QuadratureModel(FittedModel):
                     "not keep the Gram matrix. Fit it with solver='normal' to add rows."
                 )
             if is_first:
-                draft.declare(declared)
+                draft._declare(declared)
             with naming_columns(draft, X):
-                rows = draft.weighted(ArrayRows(Reader(draft)(X, y, sample_weight)))
+                rows = draft._weighted(ArrayRows(Reader(draft)(X, y, sample_weight)))
                 assert rows.whole is not None
                 if is_first:
                     draft._take_features(None, rows, None)
@@ -250,7 +254,7 @@ class QuadratureModel(FittedModel):
                 before = None if is_first else draft._solution
                 solver = parameters.adding_solver(self)
                 draft._solution = solver.with_rows(draft._problem(), before, rows.whole)
-            draft.describe(draft._solution)
+            draft._describe(draft._solution)
             self.__dict__ = draft.__dict__
         return self
 
@@ -280,7 +284,7 @@ class QuadratureModel(FittedModel):
             self._check_mergeable(other)
             draft = copy.copy(self)  # so that an interrupt leaves this model unchanged
             draft._solution = self._solution.merged(other._solution, self._problem())
-            draft.describe(draft._solution)
+            draft._describe(draft._solution)
             self.__dict__ = draft.__dict__
         return self
 

@@ -52,7 +52,7 @@ def choose(
         Validates the best kernels on all rows. With None, the best kernel on a sample is used.
     """
     clock = Clock(model.time_limit, verbose=bool(model.verbose))
-    targets, opening = model.targets(), rows.opening()
+    targets, opening = model._targets(), rows.opening()
     _, outputs = look(opening, partial(Outputs.of, targets), Outputs.merged)
     sample = LearningSample.gathered(targets, outputs, opening)
     penalty = Penalty.of(model.alpha, model.alphas)
@@ -86,7 +86,7 @@ def _search(model: Any, sample: LearningSample, penalty: Penalty, clock: Clock) 
         n_columns = min(n_columns, n_components, most)
         return Race(
             sample,
-            model.targets(),
+            model._targets(),
             racing,
             bool(model.fit_intercept),
             n_rows,

@@ -37,12 +37,12 @@ class ClassTargetsMixin:
         """Return the calibration of probabilities. It is computed on first use."""
         raise NotImplementedError
 
-    def checked_targets(self, y: Any) -> Any:
+    def _checked_targets(self, y: Any) -> Any:
         """Validate and return the labels."""
         check_classification_targets(y)
         return column_or_1d(y, warn=True)
 
-    def declare(self, classes: Any) -> None:
+    def _declare(self, classes: Any) -> None:
         """Store the classes of all rows, if the user has passed them."""
         if classes is not None:
             self._declared = True
@@ -60,12 +60,12 @@ class ClassTargetsMixin:
             )
         return declared
 
-    def check_parameters(self) -> None:
+    def _check_parameters(self) -> None:
         """Raise an error if a parameter is not valid, before any computation."""
-        super().check_parameters()  # type: ignore[misc]
+        super()._check_parameters()  # type: ignore[misc]
         check_class_weight(self.class_weight)
 
-    def weighted(self, rows: Rows) -> Rows:
+    def _weighted(self, rows: Rows) -> Rows:
         """Return the rows with their weights multiplied by the class weights."""
         if self.class_weight is None:
             return rows
@@ -74,7 +74,7 @@ class ClassTargetsMixin:
             self._balanced = weights = balanced(rows)
         return rows.changed(ClassWeights(weights))
 
-    def check_fit(self) -> None:
+    def _check_fit(self) -> None:
         """Raise an error if there is only one class, or if class weights do not match."""
         self._check_classes()
         check_keys(self.class_weight, self.classes_.tolist())
@@ -84,14 +84,14 @@ class ClassTargetsMixin:
             only = self.classes_.tolist()[0]
             raise ValueError(f"y has only one class, {only!r}. Pass rows of at least two classes.")
 
-    def reason_against_adding(self) -> str | None:
+    def _reason_against_adding(self) -> str | None:
         """Return the reason why rows cannot be added; None if they can."""
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             return (
                 "class_weight='balanced' needs the classes of all rows at once, so rows cannot be "
                 "added. Pass a dict of weights."
             )
-        reason: str | None = super().reason_against_adding()  # type: ignore[misc]
+        reason: str | None = super()._reason_against_adding()  # type: ignore[misc]
         return reason
 
     @follows_input

@@ -148,16 +148,16 @@ class QuadratureRidgeClassifier(
 
     saved_attributes: tuple[str, ...] = (*QuadratureModel.saved_attributes, "classes_")
 
-    def n_outputs(self, solved: int) -> int:
+    def _n_outputs(self, solved: int) -> int:
         """Return the expected number of outputs, given that the solution has ``solved``."""
         check_classes(self.classes_, "classes_")
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def targets(self) -> Labels:
+    def _targets(self) -> Labels:
         """Return the encoding of labels as columns."""
         return Labels(self.classes_ if getattr(self, "_declared", False) else None)
 
-    def describe(self, solution: Solution) -> None:
+    def _describe(self, solution: Solution) -> None:
         """Set the attribute ``classes_``."""
         if solution.classes is None:
             raise ValueError(
@@ -205,7 +205,7 @@ class QuadratureRidgeClassifier(
                 f"class_weight is {ours} for this model, but {theirs} for the other model. Fit "
                 "both with the same class weights."
             )
-        self.targets().check_declared(joint_classes(self.classes_, other.classes_))
+        self._targets().check_declared(joint_classes(self.classes_, other.classes_))
         super()._check_mergeable(other)
 
     @property
@@ -254,6 +254,6 @@ class QuadratureRidgeClassifier(
         solution = self._solution
         if getattr(solution, "calibration", None) is None:
             found = self._posterior("predict_proba")
-            solution.calibration = calibrated(found, self.map_, self.targets(), solution.summary)
+            solution.calibration = calibrated(found, self.map_, self._targets(), solution.summary)
         calibration: Calibration = solution.calibration
         return calibration

@@ -80,21 +80,21 @@ class FittedModel(KernelEstimator):
             )
         return self.map_
 
-    def targets(self) -> Targets:
+    def _targets(self) -> Targets:
         """Return the encoding of targets as columns."""
         raise NotImplementedError
 
     def _solved(self) -> Any:
         """Return the solution, with the map and the targets that it needs on first use."""
         self._check_fitted()
-        self._solution.complete(self.map_, self.targets())
+        self._solution.complete(self.map_, self._targets())
         return self._solution
 
     def _decisions(self, X: Any) -> Float64Array:
         """Return the outputs for validated rows, shape (n_rows, n_outputs)."""
         self._check_fitted()
         solution, features = self._solution, self.map_
-        solution.complete(features, self.targets())
+        solution.complete(features, self._targets())
         return features.predict(X, solution.coefficients, solution.intercept)
 
     def _posterior(self, what: str) -> Posterior:

@@ -124,19 +124,19 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     0.1
     """
 
-    def table(self, rows: Rows) -> Table:
+    def _table(self, rows: Rows) -> Table:
         """Return rows from any source in one table."""
         return gathered(rows)
 
-    def extended(self, before: LocalFit, rows: Rows) -> Table:
+    def _extended(self, before: LocalFit, rows: Rows) -> Table:
         """Return the rows of an earlier fit together with more rows."""
         return Table(before.X, before.Y, before.weights).merged(rows.each(Table.of, Table.merged))
 
-    def goal(self, rows: DistinctRows) -> NumericGoal:
+    def _goal(self, rows: DistinctRows) -> NumericGoal:
         """Return what the search for settings optimizes."""
         return NumericGoal(rows)
 
-    def check_outputs(self, n_outputs: int) -> None:
+    def _check_outputs(self, n_outputs: int) -> None:
         """Raise an error if the model is not for this number of outputs."""
         checks.check_flag(self._one_output, "_one_output")
         checks.expect(not self._one_output or n_outputs == 1, f"there are {n_outputs} outputs")

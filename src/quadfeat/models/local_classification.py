@@ -128,18 +128,18 @@ class LocalGaussianProcessClassifier(
         )
         self.class_weight = class_weight
 
-    fit_kind = ClassFit
+    _fit_kind = ClassFit
     _solution: ClassFit
 
     saved_attributes: tuple[str, ...] = (*LocalModel.saved_attributes, "classes_")
 
-    def table(self, rows: Rows) -> Table:
+    def _table(self, rows: Rows) -> Table:
         """Return rows from any source in one table, with a target for each class."""
-        return self._encoded(gathered(self.weighted(rows), LabeledTable))
+        return self._encoded(gathered(self._weighted(rows), LabeledTable))
 
-    def extended(self, before: LocalFit, rows: Rows) -> Table:
+    def _extended(self, before: LocalFit, rows: Rows) -> Table:
         """Return the rows of an earlier fit together with more rows."""
-        new = self.weighted(rows).each(LabeledTable.of, LabeledTable.merged)
+        new = self._weighted(rows).each(LabeledTable.of, LabeledTable.merged)
         return self._encoded(LabeledTable.of_fit(before, self.classes_).merged(new))
 
     def _encoded(self, found: LabeledTable) -> Table:
@@ -150,11 +150,11 @@ class LocalGaussianProcessClassifier(
         self.classes_ = found.classes
         return found.encoded()
 
-    def goal(self, rows: DistinctRows) -> ClassGoal:
+    def _goal(self, rows: DistinctRows) -> ClassGoal:
         """Return what the search for settings optimizes."""
         return ClassGoal(rows)
 
-    def check_outputs(self, n_outputs: int) -> None:
+    def _check_outputs(self, n_outputs: int) -> None:
         """Raise an error if the model is not for this number of outputs."""
         check_classes(self.classes_, "classes_")
         expected = 1 if len(self.classes_) == 2 else len(self.classes_)

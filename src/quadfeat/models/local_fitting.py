@@ -166,12 +166,12 @@ def fit_local(model: Any, table: Table) -> tuple[LocalFit, Choice]:
     clock = Clock(model.time_limit, verbose=bool(model.verbose))
     wanted = wanted_of(model, table)
     rows = DistinctRows.of(*table)
-    search = LocalSearch(model.goal(rows), wanted, clock, n_threads(model.n_jobs))
+    search = LocalSearch(model._goal(rows), wanted, clock, n_threads(model.n_jobs))
     best = search.run()
     candidates = tuple(candidate_of(one, wanted) for one in search.tried)
     kernel = kernel_of(best, wanted)
     settings = best.settings
-    found = model.fit_kind(*table, kernel, settings.alpha, settings.n_neighbors, model.search)
+    found = model._fit_kind(*table, kernel, settings.alpha, settings.n_neighbors, model.search)
     return found, Choice(reason(best, search), candidates)
 
 

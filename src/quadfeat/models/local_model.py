@@ -31,9 +31,9 @@ class LocalModel(LocalAttributes):
     """Base class of models on the nearest rows."""
 
     allows_auto_kernel = True
-    target_checks: dict[str, Any] = {}  # noqa: RUF012
+    _target_checks: dict[str, Any] = {}  # noqa: RUF012
     # The kind of the attribute ``_solution``.
-    fit_kind = LocalFit
+    _fit_kind = LocalFit
 
     @explain_keywords
     def __init__(
@@ -61,37 +61,37 @@ class LocalModel(LocalAttributes):
 
     # Methods that regression and classification override.
 
-    def checked_targets(self, y: Any) -> Any:
+    def _checked_targets(self, y: Any) -> Any:
         """Validate and return the targets of a batch."""
         raise NotImplementedError
 
-    def table(self, rows: Rows) -> Table:
+    def _table(self, rows: Rows) -> Table:
         """Return rows from any source in one table, with numeric targets."""
         raise NotImplementedError
 
-    def extended(self, before: LocalFit, rows: Rows) -> Table:
+    def _extended(self, before: LocalFit, rows: Rows) -> Table:
         """Return the rows of an earlier fit together with more rows."""
         raise NotImplementedError
 
-    def goal(self, rows: DistinctRows) -> Goal:
+    def _goal(self, rows: DistinctRows) -> Goal:
         """Return what the search for settings optimizes."""
         raise NotImplementedError
 
-    def check_parameters(self) -> None:
+    def _check_parameters(self) -> None:
         """Raise an error if a parameter is not valid, before any computation."""
         check_parameters(self)
 
-    def check_fit(self) -> None:
+    def _check_fit(self) -> None:
         """Raise an error if the targets of all rows are not valid."""
 
-    def declare(self, classes: Any) -> None:
+    def _declare(self, classes: Any) -> None:
         """Store the classes of all rows, if the user has passed them."""
 
-    def reason_against_adding(self) -> str | None:
+    def _reason_against_adding(self) -> str | None:
         """Return the reason why rows cannot be added; None if they can."""
         return None
 
-    def check_outputs(self, n_outputs: int) -> None:
+    def _check_outputs(self, n_outputs: int) -> None:
         """Raise an error if the model is not for this number of outputs."""
 
     def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -114,12 +114,12 @@ class LocalModel(LocalAttributes):
         object
             The fitted model.
         """
-        self.check_parameters()
+        self._check_parameters()
         with changing(self):
             draft = self._blank()
             with naming_columns(draft, X):
-                table = draft.table(rows_for(draft, X, y, sample_weight))
-            draft.check_fit()
+                table = draft._table(rows_for(draft, X, y, sample_weight))
+            draft._check_fit()
             draft._learn(table)
             self.__dict__ = draft.__dict__
         return self
@@ -130,15 +130,15 @@ class LocalModel(LocalAttributes):
 
     def _add(self: Self, X: Any, y: Any, sample_weight: Any, declared: Any = None) -> Self:
         """Add rows to the rows of earlier calls."""
-        self.check_parameters()
+        self._check_parameters()
         with changing(self):
             is_first = not hasattr(self, "_solution")
             draft = self._blank() if is_first else copy.copy(self)
             if is_first:
-                draft.declare(declared)
+                draft._declare(declared)
             with naming_columns(draft, X):
                 rows = ArrayRows(Reader(draft)(X, y, sample_weight, part=not is_first))
-                table = draft.table(rows) if is_first else draft.extended(self._solution, rows)
+                table = draft._table(rows) if is_first else draft._extended(self._solution, rows)
             if is_first or not is_enough(self._solution):
                 draft._learn(table)
             else:
@@ -179,7 +179,7 @@ class LocalModel(LocalAttributes):
             return
         checks.check_kind(self._solution, LocalFit, "_solution")
         checks.check_kind(self._choice, Choice, "_choice")
-        self.check_outputs(self._solution.n_outputs)
+        self._check_outputs(self._solution.n_outputs)
         checks.check_column_names(self)
         d, found = self.n_features_in_, self._solution.X.shape[1]
         checks.expect(d == found, f"the model is for {d} columns, but its rows have {found}")

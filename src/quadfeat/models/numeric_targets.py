@@ -18,14 +18,14 @@ class NumericTargetsMixin:
     """
 
     # Options for scikit-learn's validation of the targets.
-    target_checks = {"multi_output": True, "y_numeric": True}  # noqa: RUF012
+    _target_checks = {"multi_output": True, "y_numeric": True}  # noqa: RUF012
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.target_tags.multi_output = True
         return tags
 
-    def checked_targets(self, y: Any) -> Any:
+    def _checked_targets(self, y: Any) -> Any:
         """Return the targets as float64; reject a shape that differs from earlier batches."""
         if getattr(self, "_one_output", y.ndim == 1) != (y.ndim == 1):
             raise ValueError(

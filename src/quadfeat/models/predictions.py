@@ -81,7 +81,7 @@ def intervals(model: Any, X: Any, coverage: float) -> Any:
     """Return lower and upper bounds; see ``QuadratureRidge.predict_interval``."""
     found = model._posterior("predict_interval")
     coverage = check_coverage(coverage)
-    scores = interval_scores(found, model.map_, model.targets(), model._solution)
+    scores = interval_scores(found, model.map_, model._targets(), model._solution)
     quantiles = scores.quantiles(coverage)
     if is_dask(X):
         shape = () if model._one_output else (len(quantiles),)

@@ -44,7 +44,7 @@ class Reader:
         model = self.model
         X, y = to_numpy(X, "X"), to_numpy(y, "y")
         sample_weight = to_numpy(sample_weight, "sample_weight")
-        if model.target_checks.get("y_numeric"):
+        if model._target_checks.get("y_numeric"):
             check.check_not_text(y)
         X, y = validate_data(
             model,
@@ -54,9 +54,9 @@ class Reader:
             accept_sparse="csr",
             dtype=check.FLOAT_DTYPES,
             ensure_all_finite=False,  # the map checks each block
-            **model.target_checks,
+            **model._target_checks,
         )
-        y = model.checked_targets(y)
+        y = model._checked_targets(y)
         weights = None
         if sample_weight is not None:
             # All weights may be zero in a later batch or in a part of a table.
@@ -81,7 +81,7 @@ def rows_for(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
     given = {"y": None} if y is None else {}  # lets scikit-learn raise its usual error
     validate_data(model, columns_of(X), skip_check_array=True, **given)
     if is_regressor(model):
-        model.checked_targets(np.empty((1,) * np.ndim(y)))  # stores whether y is one-dimensional
+        model._checked_targets(np.empty((1,) * np.ndim(y)))  # stores whether y is one-dimensional
     light = copy.copy(model)
     light.features = None  # workers do not need it, and it may be large
     return rows_of(X, y, sample_weight, CopyingReader(light))

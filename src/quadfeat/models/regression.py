@@ -156,11 +156,11 @@ class QuadratureRidge(BlockScoreMixin, NumericTargetsMixin, RegressorMixin, Quad
     0.1
     """
 
-    def targets(self) -> Targets:
+    def _targets(self) -> Targets:
         """Return the encoding of targets as columns."""
         return Numbers()
 
-    def n_outputs(self, solved: int) -> int:
+    def _n_outputs(self, solved: int) -> int:
         """Return the expected number of outputs, given that the solution has ``solved``."""
         checks.check_flag(self._one_output, "_one_output")
         return 1 if self._one_output else solved

@@ -26,7 +26,7 @@ def check_model(model: Any) -> None:
     checks.check_column_names(model)
     classes = getattr(model, "classes_", None)
     n_outputs = solution.check_fits(held.n_columns, d, classes)
-    expected = model.n_outputs(n_outputs)
+    expected = model._n_outputs(n_outputs)
     checks.expect(n_outputs == expected, f"there are {n_outputs} outputs instead of {expected}")
     checks.check_flag(getattr(model, "_declared", False), "_declared")
     checks.check_kind(getattr(model, "_balanced", {}), dict, "_balanced")
