@@ -88,6 +88,12 @@ class NotFiniteError(ValueError):
             self.missing, self.infinite, self.dtype, self.table, owner, names, self.place
         )
 
+    def named(self, owner: str) -> NotFiniteError:
+        """Return the error for another class, which contains the one that has raised it."""
+        return NotFiniteError(
+            self.missing, self.infinite, self.dtype, self.table, owner, self.names, self.place
+        )
+
     def within_file_of(self, rows: Any) -> NotFiniteError:
         """Return the error with the name of the file, if ``rows`` has a method that finds it."""
         if self.names is None or not hasattr(rows, "file_not_finite"):

@@ -95,8 +95,8 @@ def to_dense_float64(X: Any) -> Float64Array:
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
 
-def check_not_text(y: Any) -> None:
-    """Raise an error that names a way out if targets of a regression are text."""
+def check_not_text(y: Any, classifier: str = "QuadratureRidgeClassifier") -> None:
+    """Raise an error that names a classifier if targets of a regression are text."""
     values = np.asarray(y)
     if values.dtype.kind not in "OUS":
         return
@@ -107,7 +107,7 @@ def check_not_text(y: Any) -> None:
         if texts:
             raise ValueError(
                 f"y holds text, such as {str(texts[0])!r}, but a regression needs numbers. Use "
-                "QuadratureRidgeClassifier for classes, or convert y to numbers."
+                f"{classifier} for classes, or convert y to numbers."
             ) from error
 
 

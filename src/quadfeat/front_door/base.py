@@ -7,14 +7,15 @@ from abc import abstractmethod
 from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import to_numpy
-from quadfeat._utils.columns import check_finite, is_stream, validate_data
+from quadfeat._utils.columns import NotFiniteError, check_finite, is_stream, validate_data
 from quadfeat._utils.fitted import changing
-from quadfeat._utils.random import generator
+from quadfeat._utils.random import checked_state, generator
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import is_dask
 from quadfeat.front_door.candidates import Candidate, Setting, candidates_of
@@ -23,8 +24,10 @@ from quadfeat.front_door.explained import LEARNED, Explained
 from quadfeat.front_door.fitting import fit_stream, fit_table
 from quadfeat.front_door.forecasts import Judge
 from quadfeat.front_door.preparation import Table, needs_encoder
+from quadfeat.front_door.splits import checked_groups
 from quadfeat.front_door.timing import Timer
 from quadfeat.models.intervals import Scores
+from quadfeat.tables.reading import read_table
 
 Self = TypeVar("Self", bound="FrontDoor")
 
@@ -114,8 +117,11 @@ class FrontDoor(Explained):
                 found = fit_stream(draft, chosen, X, y, sample_weight, setting, timer)
                 draft._adopt(found.mixture.models[0])
             else:
-                table = draft._table(X, y, sample_weight, groups)
-                found = fit_table(draft, chosen, table, draft._setting(), timer)
+                try:
+                    table = draft._table(X, y, sample_weight, groups)
+                    found = fit_table(draft, chosen, table, draft._setting(), timer)
+                except NotFiniteError as error:
+                    raise error.named(type(self).__name__) from None
             draft._answer = found
             self.__dict__ = draft.__dict__
         return self
@@ -127,7 +133,26 @@ class FrontDoor(Explained):
         for name in ("blend", "refit", "verbose"):
             check.check_flag(getattr(self, name), name)
         check.check_n_jobs(self.n_jobs)
+        self._check_scoring()
         return candidates_of(self.candidates)
+
+    def _check_scoring(self) -> None:
+        """Raise an error if ``scoring`` is no scorer of scikit-learn."""
+        given = self.scoring
+        if isinstance(given, str) and given not in get_scorer_names():
+            suggestion = check.did_you_mean(given, get_scorer_names())
+            raise ValueError(
+                f"scoring={given!r} is not valid."
+                + (suggestion or " sklearn.metrics.get_scorer_names() lists the names.")
+            )
+        if given is None or isinstance(given, str):
+            return
+        if not callable(given):
+            raise TypeError(
+                f"scoring={check.one_line(given)} is not valid: pass the name of a score of "
+                "scikit-learn, a callable such as make_scorer(...), or None."
+            )
+        check_scoring(self, given)  # rejects metrics that are no scorers
 
     def _blank(self: Self) -> Self:
         """Return an unfitted copy to work on, so that a failed fit leaves this model unchanged."""
@@ -142,6 +167,7 @@ class FrontDoor(Explained):
     def _setting(self) -> Setting:
         """Return the settings of all candidates. A generator advances by one draw."""
         state = self.random_state
+        checked_state(state)
         is_seed = isinstance(state, (int, np.integer)) and not isinstance(state, bool)
         seed = int(state) if is_seed else int(generator(state).integers(2**31))
         return Setting(self.is_regression, seed, self.n_jobs)
@@ -151,6 +177,7 @@ class FrontDoor(Explained):
         X, y = to_numpy(X, "X"), to_numpy(y, "y")
         encodes = needs_encoder(X)
         if encodes:
+            X = read_table(X, owner=type(self).__name__).X
             validate_data(self, X, y, skip_check_array=True)
         else:
             X = validate_data(
@@ -172,7 +199,7 @@ class FrontDoor(Explained):
             )
         weights = self._weights(y, weights)
         if groups is not None:
-            groups = np.asarray(groups)
+            groups = checked_groups(groups)
             check_consistent_length(X, groups)
         return Table(X, y, weights, groups, encodes)
 
@@ -181,7 +208,7 @@ class FrontDoor(Explained):
         check_is_fitted(self)
         X = to_numpy(X, "X")
         if self._answer.encoder is not None:
-            return self._answer.encoder.transform(X)
+            return self._answer.encoder.transform_for(self, X)
         X = validate_data(
             self,
             X,

@@ -78,6 +78,7 @@ def mean_and_error(values: Float64Array, weights: Float64Array) -> tuple[float, 
     >>> mean_and_error(np.array([0.0, 2.0]), np.ones(2))
     (1.0, 1.0)
     """
+    weights = weights / weights.max()  # squares of tiny weights would be zero
     total = float(weights.sum())
     mean = float(np.sum(weights * values) / total)
     # The effective number of rows.

@@ -18,11 +18,15 @@ from quadfeat.models import (
 )
 from quadfeat.models.local_fitting import MOST_ENTRIES
 
-# Seconds of a fit with ``r`` times as many columns, in units of the seconds of the first fit:
-# between r, for the features, and r ** 3, for the decomposition of the Gram matrix. The fit to all
-# rows, with a known penalty, takes about half as long again.
+# Seconds of a fit with ``r`` times as many columns, in units of the seconds of the first fit, are
+# r ** GROWTH: between r, for the features, and r ** 3, for the decomposition of the Gram matrix.
 GROWTH = 2.0
-WITH_REFIT = 1.5
+
+# The fit to all rows, with a known penalty, takes this part of the time of one with leave-one-out
+# losses: .1 to .3 of it on tables of 3,000 to 30,000 rows. Neighbors only have to be sorted, which
+# takes less than this part of a search.
+REFIT = 0.3
+REFIT_OF_NEIGHBORS = 0.1
 
 # Tables with fewer rows have fewer features, which approximate the kernel well enough for them.
 FEW_ROWS = 100
@@ -131,6 +135,22 @@ class Candidate(ABC):
         """Return the reason for the parameters that a fitted model has found, in a sentence."""
         return str(getattr(model, "why_", ""))
 
+    def n_kernels(self, model: Any) -> int | None:
+        """Return how many kernels a fitted model has tried; None if it does not search."""
+        return None
+
+    def refit_seconds(self, model: Any, seconds: float) -> float:
+        """Return about how long :meth:`settled` takes to fit to as many rows.
+
+        Parameters
+        ----------
+        model : estimator
+            A fitted model.
+        seconds : float
+            The time of its fit.
+        """
+        return seconds
+
 
 @dataclass(frozen=True)
 class FeaturesCandidate(Candidate):
@@ -171,7 +191,14 @@ class FeaturesCandidate(Candidate):
         return clone(model).set_params(kernel=model.kernel_, **found)
 
     def note(self, model: Any) -> str:
-        return f"{model.n_components:,} features, {model.candidates_[0].name}"
+        kernel = model.candidates_[0].name if model.candidates_ else "default"
+        return f"{model.n_components:,} features, {kernel}"
+
+    def n_kernels(self, model: Any) -> int | None:
+        return _n_kernels(model)
+
+    def refit_seconds(self, model: Any, seconds: float) -> float:
+        return REFIT * _last_seconds(model, seconds)
 
 
 @dataclass(frozen=True)
@@ -191,14 +218,13 @@ class MoreFeaturesCandidate(Candidate):
         self, shape: tuple[int, int], found: Mapping[str, Found], seconds: float
     ) -> str | None:
         before = found.get(FeaturesCandidate.key)
-        if before is None:
+        if before is None or not hasattr(before.model, "n_components"):
             return "it needs the kernel of 'features'"
         fewer = before.model.n_components
         if shape[0] <= fewer:
             return f"{shape[0]:,} rows need no more than {fewer:,} features"
-        tried = [one.seconds for one in before.model.candidates_ if one.n_columns == fewer]
         ratio = (self.n_components / fewer) ** GROWTH
-        needed = WITH_REFIT * ratio * (max(tried) if tried else before.seconds)
+        needed = (1.0 + REFIT) * ratio * _last_seconds(before.model, before.seconds)
         if needed > seconds:
             return f"it needs about {needed:.0f} s, and {max(seconds, 0.0):.0f} s are left"
         return None
@@ -210,20 +236,31 @@ class MoreFeaturesCandidate(Candidate):
         found: Mapping[str, Found],
         time_limit: float | None,
     ) -> Any:
-        model = clone(found[FeaturesCandidate.key].model)
-        kernel = found[FeaturesCandidate.key].model.kernel_
-        more: dict[str, Any] = {"n_components": self.n_components, "time_limit": time_limit}
-        return model.set_params(kernel=kernel, **more)
+        fewer = found[FeaturesCandidate.key].model
+        more: dict[str, Any] = {"n_components": self.n_components, "time_limit": None}
+        return clone(fewer).set_params(kernel=fewer.kernel_, **more)
 
     def settled(self, model: Any) -> Any:
-        found: dict[str, Any] = {"alpha": model.alpha_, "time_limit": None}
-        return clone(model).set_params(**found)
+        return clone(model).set_params(alpha=model.alpha_)
 
     def note(self, model: Any) -> str:
         return f"{model.n_components:,} features, the same kernel"
 
     def why(self, model: Any) -> str:
         return "The kernel is that of 'features'."
+
+    def refit_seconds(self, model: Any, seconds: float) -> float:
+        return REFIT * seconds
+
+
+def _last_seconds(model: Any, seconds: float) -> float:
+    """Return the time of a fit to all rows with as many columns as a model, without its search."""
+    tried = [one.seconds for one in model.candidates_ if one.n_columns == model.n_components]
+    return float(max(tried, default=seconds))
+
+
+def _n_kernels(model: Any) -> int:
+    return len({one.name for one in model.candidates_})
 
 
 @dataclass(frozen=True)
@@ -262,6 +299,12 @@ class NeighborsCandidate(Candidate):
     def note(self, model: Any) -> str:
         tried = model.candidates_
         return str(tried[0].name) if tried else f"{model.n_neighbors_} neighbors"
+
+    def n_kernels(self, model: Any) -> int | None:
+        return _n_kernels(model)
+
+    def refit_seconds(self, model: Any, seconds: float) -> float:
+        return REFIT_OF_NEIGHBORS * seconds
 
 
 @dataclass(frozen=True)
@@ -312,6 +355,12 @@ def candidates_of(given: Any) -> tuple[Candidate, ...]:
         )
     items = [_candidate(one, known, given) for one in given]
     keys = [one.key for one in items]
+    more, fewer = MoreFeaturesCandidate.key, FeaturesCandidate.key
+    if more in keys and fewer not in keys[: keys.index(more)]:
+        raise ValueError(
+            f"candidates={check.one_line(given)} is not valid: {more!r} has the kernel of "
+            f"{fewer!r}, which has to come before it."
+        )
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if not items or twice:
         reason = f"{twice[0]!r} occurs twice" if twice else "it is empty"
@@ -326,7 +375,8 @@ def _candidate(one: Any, known: Mapping[str, Candidate], given: Any) -> Any:
     if hasattr(one, "estimator") and hasattr(one, "key"):
         return one
     if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str):
-        if not (hasattr(one[1], "fit") and hasattr(one[1], "get_params")):
+        methods = hasattr(one[1], "fit") and hasattr(one[1], "get_params")
+        if not methods or isinstance(one[1], type):
             raise TypeError(
                 f"candidates={check.one_line(given)} is not valid: {check.one_line(one[1])} is no "
                 "estimator. Pass pairs such as ('trees', HistGradientBoostingRegressor())."

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import compute_sample_weight
+from sklearn.utils import assert_all_finite, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -122,8 +122,16 @@ class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
 
     def _checked_targets(self, y: Any) -> Array:
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
+        assert_all_finite(y, input_name="y")
+        try:
+            check_classification_targets(y)
+            self.classes_ = np.unique(y)
+        except TypeError:  # they cannot be sorted
+            kinds = sorted({type(label).__name__ for label in y.tolist()})
+            raise ValueError(
+                f"y has labels of several types: {', '.join(kinds)}. Convert them to one type, and "
+                "drop rows without a label."
+            ) from None
         if isinstance(self.class_weight, dict):
             check_keys(self.class_weight, self.classes_.tolist())
         return np.asarray(y)

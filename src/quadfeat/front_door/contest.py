@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.front_door.candidates import Candidate, Found, Setting
 from quadfeat.front_door.forecasts import Forecast, Judge
 from quadfeat.front_door.preparation import Part
+from quadfeat.front_door.quiet import quiet
 from quadfeat.front_door.timing import Interrupts, Timer
 
 # The part of the remaining time of a fold that a candidate may take, if others follow and if none
 # does. The rest is for the fit to all rows.
 SHARES_OF_TIME = (0.45, 0.7)
 
+# A candidate may take at least this part of the time limit for its search.
+LEAST_SHARE = 1e-3
+
 # Errors that exclude a candidate. Other errors are bugs, of this package or in a user's estimator.
 FAILURES = (ValueError, ArithmeticError, MemoryError)
+
+
+# Without time for the fit to all rows, the model of the first fold is used if it was fitted to at
+# least this part of the rows. The first fold of TimeSeriesSplit is smaller.
+LEAST_TRAINING = 0.5
+
+
+def is_most(part: Sized, n_rows: int) -> bool:
+    """Return whether a model of a part of the rows can stand for one of all rows."""
+    return len(part) >= LEAST_TRAINING * n_rows
 
 
 @dataclass
@@ -40,6 +52,12 @@ class Entry:
         Those for the held-out rows of each fold.
     fit_seconds, predict_seconds : float
         Totals over folds.
+    refit_seconds : float
+        About how long the fit to all rows will take.
+    was_cut : bool
+        Whether the time limit ended its search on some fold.
+    n_kernels : int or None
+        The number of kernels that it has tried on the last fold; None if it does not search.
     note : str
         Details of the model, or why the candidate was left out.
     why : str
@@ -56,6 +74,9 @@ class Entry:
     forecasts: list[Forecast] = field(default_factory=list)
     fit_seconds: float = 0.0
     predict_seconds: float = 0.0
+    refit_seconds: float = 0.0
+    was_cut: bool = False
+    n_kernels: int | None = None
     note: str = ""
     why: str = ""
     is_out: bool = False
@@ -68,12 +89,18 @@ class Entry:
 
     def keep(self, model: Any, forecast: Forecast) -> None:
         """Keep what a fold has found."""
+        candidate = self.candidate
+        self.settled = candidate.settled(model)
+        self.note, self.why = candidate.note(model), candidate.why(model)
+        self.n_kernels = candidate.n_kernels(model)
         if not self.forecasts:
             self.model = model
-        self.forecasts.append(forecast)
-        self.settled = self.candidate.settled(model)
-        self.note = self.candidate.note(model)
-        self.why = self.candidate.why(model)
+        self.forecasts.append(forecast)  # last, since an interrupt may come at any line
+
+    @property
+    def was_hardly_begun(self) -> bool:
+        """Whether the time limit ended the search at its first kernel."""
+        return self.was_cut and self.n_kernels == 1
 
 
 @dataclass
@@ -110,12 +137,15 @@ class Contest:
     timer : Timer
     judge_of : callable
         Returns the judge for held-out targets and weights.
+    n_rows : int
+        Number of all rows, to which the winner will be fitted.
     """
 
     candidates: Sequence[Candidate]
     setting: Setting
     timer: Timer
     judge_of: Callable[[Array, Float64Array], Judge]
+    n_rows: int
 
     def run(self, folds: Iterable[tuple[Part, Part]], n_folds: int) -> Played:
         """Run the contest.
@@ -182,6 +212,10 @@ class Contest:
             except FAILURES as error:
                 text = " ".join(str(error).split())
                 entry.leave_out(f"{type(error).__name__}: {text}", error)
+            # Any of them may win.
+            needed = sum(one.refit_seconds for one in played.present)
+            has_model = place[0] == 1 and is_most(train.y, self.n_rows)
+            self.timer.reserve(needed, is_needed=not has_model)
             if interrupts.seen:
                 raise KeyboardInterrupt
 
@@ -190,7 +224,8 @@ class Contest:
         if self.timer.limit is None:
             return None
         number, n_folds = place
-        return max(self.timer.left, 1.0) * SHARES_OF_TIME[is_last] / (n_folds - number + 1)
+        share = SHARES_OF_TIME[is_last] / (n_folds - number + 1)
+        return max(self.timer.left, self.timer.limit * LEAST_SHARE) * share
 
     def _enter(
         self,
@@ -205,18 +240,23 @@ class Contest:
         candidate, judge = entry.candidate, self.judge_of(test.y, test.amounts)
         model = candidate.estimator(self.setting, train.X.shape, found, limit)
         start = time.monotonic()
-        with _without_remarks():
+        with quiet():  # the fit to all rows shows the warnings of the winner
             train.fit(model)
             middle = time.monotonic()
             forecast = judge.forecast(model, test.X)
         if not np.isfinite(forecast.values).all():
             raise ValueError(f"{candidate.key} predicts numbers that are not finite")
         entry.keep(model, forecast)
-        entry.fit_seconds += middle - start
+        seconds = middle - start
+        entry.fit_seconds += seconds
         entry.predict_seconds += time.monotonic() - middle
-        if limit is not None and middle - start > limit:
-            entry.note += f"{', ' if entry.note else ''}search cut after {limit:.0f} s"
-        found[candidate.key] = Found(model, middle - start)
+        growth = self.n_rows / len(train.y)
+        entry.refit_seconds = growth * candidate.refit_seconds(model, seconds)
+        if limit is not None and entry.n_kernels is not None and seconds >= limit:
+            entry.was_cut = True
+        if entry.was_cut:
+            entry.note += f"{', ' if entry.note else ''}search cut by time_limit"
+        found[candidate.key] = Found(model, seconds)
         loss = np.average(judge.losses(forecast, test.y), weights=test.amounts)
         where = f" on fold {place[0]} of {place[1]}" if place[1] > 1 else ""
         self.timer.show(f"{candidate.key}{where}: {judge.loss_name} {loss:.4f}")
@@ -229,13 +269,3 @@ def _failure(played: Played) -> Exception:
         return errors[0]
     reasons = "; ".join(f"{one.candidate.key}: {one.note}" for one in played.entries)
     return ValueError(f"no candidate can be fitted ({reasons}). Pass other candidates.")
-
-
-class _without_remarks(warnings.catch_warnings):
-    """Hide the warnings of candidates. The final fit shows those of the winner."""
-
-    def __enter__(self) -> Any:
-        result = super().__enter__()
-        for kind in (UserWarning, ConvergenceWarning, RuntimeWarning):
-            warnings.simplefilter("ignore", kind)
-        return result

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadfeat._utils.validation import Float64Array
+from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.front_door.blending import best_shares, mean_and_error
 from quadfeat.front_door.contest import Contest, Entry, Played
 from quadfeat.front_door.forecasts import Forecast, Judge
 from quadfeat.front_door.leaderboard import Leaderboard, LeaderboardRow
 from quadfeat.front_door.preparation import Part
+from quadfeat.front_door.quiet import quiet
 
 # With a scorer of scikit-learn, the standard error comes from the scores of at most so many parts
 # of at least so many rows.
@@ -77,7 +78,7 @@ class Measure:
         if self.scorer is None:
             return mean_and_error(self.judge.losses(forecast, truth.y), truth.amounts)
         everything = np.arange(len(truth.y))
-        value = self._scored(forecast, everything)
+        value = self._scored_at_once(forecast)
         if not np.isfinite(value):
             raise ValueError(
                 f"scoring={self.scorer_name!r} gives {value} on the held-out rows. Choose another "
@@ -93,6 +94,17 @@ class Measure:
         error = float(np.std(spread) / np.sqrt(len(spread))) if len(spread) > 1 else float("nan")
         return -value, error
 
+    def _scored_at_once(self, forecast: Forecast) -> float:
+        """Return the score of scikit-learn for all held-out rows."""
+        try:
+            return self._scored(forecast, np.arange(len(self.truth.y)))
+        except (TypeError, ValueError) as error:
+            weights = " with their weights" if self.truth.weights is not None else ""
+            raise ValueError(
+                f"scoring={self.scorer_name!r} fails on the held-out rows{weights}: "
+                f"{str(error).rstrip('.')}. Choose another score."
+            ) from error
+
     def _scored(self, forecast: Forecast, rows: Any) -> float:
         """Return the score of scikit-learn for some rows."""
         deviations = None if forecast.deviations is None else forecast.deviations[rows]
@@ -100,8 +112,7 @@ class Measure:
         X, weights = np.zeros((len(rows), 1)), {}
         if self.truth.weights is not None:
             weights = {"sample_weight": self.truth.weights[rows]}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a part may have too few rows for the score
+        with quiet():  # a part may have too few rows for the score
             try:
                 return float(self.scorer(stored, X, self.truth.y[rows], **weights))
             except ValueError:
@@ -116,6 +127,15 @@ class Measure:
         if self.scorer is None:
             score = self.judge.score(forecast, self.truth.y, self.truth.amounts)
         return LeaderboardRow(name, share, loss, error, score, len(self.truth.y))
+
+
+def check_scorer(
+    truth: Part, judge_of: Callable[[Array, Float64Array], Judge], scorer: Any, scorer_name: str
+) -> None:
+    """Raise an error before the contest if a score cannot be computed on the held-out rows."""
+    if scorer is not None:
+        judge = judge_of(truth.y, truth.amounts)
+        Measure(judge, truth, scorer, scorer_name)._scored_at_once(judge.perfect(truth.y))
 
 
 def decided(

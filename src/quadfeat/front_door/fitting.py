@@ -15,8 +15,8 @@ from quadfeat.data.blocks import is_dask
 from quadfeat.front_door import reasons
 from quadfeat.front_door.answer import Answer
 from quadfeat.front_door.candidates import Candidate, Setting
-from quadfeat.front_door.contest import Contest
-from quadfeat.front_door.decision import Outcome, decided
+from quadfeat.front_door.contest import SHARES_OF_TIME, Contest, Entry, is_most
+from quadfeat.front_door.decision import Outcome, check_scorer, decided
 from quadfeat.front_door.leaderboard import Leaderboard, LeaderboardRow
 from quadfeat.front_door.mixture import Mixture
 from quadfeat.front_door.preparation import Part, Table
@@ -26,10 +26,13 @@ from quadfeat.front_door.splits import (
     check_groups,
     copies,
     given_folds,
+    has_one_class,
     usual_folds,
 )
 from quadfeat.front_door.timing import Timer
 from quadfeat.models.local_fitting import MOST_ENTRIES
+
+FEWEST_ROWS = 2
 
 
 def fit_table(
@@ -45,24 +48,28 @@ def fit_table(
     setting : Setting
     timer : Timer
     """
+    _check_rows(table.present(), type(door).__name__, setting)
     if door.cv is None and len(chosen) == 1:
         return fit_alone(chosen[0], table.present(), setting, timer)
-    reason = _reason_against_contest(table)
-    folds = [] if reason else _folds(door, table, setting)
+    if setting.is_regression and not np.ptp(table.present().y, axis=0).any():
+        alone = fit_alone(chosen[0], table.present(), setting, timer)
+        return _with_reason(alone, chosen, "all targets in y are equal")
+    folds, reason = _folds(door, table, setting)
     table = table.present()
     if not folds:
-        reason = reason or f"{len(table.y):,} rows are too few to compare candidates"
         serving = [one for one in chosen if one.serves_streams] or list(chosen)
         return _with_reason(fit_alone(serving[0], table, setting, timer), chosen, reason)
+    scorer = None if door.scoring is None else get_scorer(door.scoring)
+    name = door.scoring if isinstance(door.scoring, str) else "score"
+    check_scorer(table.held_out(folds), door._judge, scorer, name)
     table = table.with_encoder()
-    contest = Contest(chosen, setting, timer, door._judge)
+    contest = Contest(chosen, setting, timer, door._judge, len(table.y))
     played = contest.run((table.split(fold) for fold in folds), len(folds))
     for entry in played.entries:
         if entry.error is not None:
             check.warn_user(f"{entry.candidate.key} was left out of the contest: {entry.note}")
-    scorer = None if door.scoring is None else get_scorer(door.scoring)
-    name = door.scoring if isinstance(door.scoring, str) else "score"
     outcome = decided(played, contest, scorer, name, blend=bool(door.blend))
+    _warn_of_short_time(played.present, len(chosen), timer)
     mixture, part, answer = _fitted(outcome, table, folds[0], timer, refit=bool(door.refit))
     encoder, notes = answer
     return Answer(
@@ -75,24 +82,55 @@ def fit_table(
     )
 
 
-def _reason_against_contest(table: Table) -> str | None:
-    """Return why no rows can be held out, or None if they can."""
+def _check_rows(table: Table, owner: str, setting: Setting) -> None:
+    """Raise an error if a model cannot be fitted to the rows of positive weight."""
+    check.check_any_weight(len(table.y))
+    if setting.is_regression and len(table.y) < FEWEST_ROWS:
+        raise ValueError(
+            f"Found array with {len(table.y)} sample(s) of positive weight, while a minimum of "
+            f"{FEWEST_ROWS} is required by {owner}."
+        )
+    if not setting.is_regression and (table.y == table.y[0]).all():
+        raise ValueError(
+            f"y has only one class, {table.y.tolist()[0]!r}, in rows of positive weight. Pass rows "
+            "of at least two classes."
+        )
+
+
+def _warn_of_short_time(present: Sequence[Entry], n_candidates: int, timer: Timer) -> None:
+    """Warn if the time limit left almost no search, or nothing to compare."""
+    searching = [one for one in present if one.n_kernels is not None]
+    if searching and all(one.was_hardly_begun for one in searching):
+        check.warn_user(
+            f"time_limit={timer.limit:g} ended the search at its first kernel: "
+            f"{_names(searching)}. Use a longer limit for better predictions."
+        )
+    elif timer.left <= 0 and len(present) == 1 < n_candidates:
+        check.warn_user(
+            f"time_limit={timer.limit:g} was over after the first candidate, {_names(present)}, so "
+            "there was no comparison. Use a longer limit."
+        )
+
+
+def _names(entries: Sequence[Entry]) -> str:
+    return " and ".join(entry.candidate.key for entry in entries)
+
+
+def _folds(door: Any, table: Table, setting: Setting) -> tuple[list[Fold], str]:
+    """Return the folds of the contest, or why no rows can be held out."""
     if np.prod(table.X.shape, dtype=float) > MOST_ENTRIES:
-        return f"X has more than {MOST_ENTRIES:,} entries, too many to copy some of its rows"
-    return None
-
-
-def _folds(door: Any, table: Table, setting: Setting) -> list[Fold]:
-    """Return the folds of the contest; none if there are too few rows."""
+        return [], f"X has more than {MOST_ENTRIES:,} entries, too many to copy some of its rows"
     if door.cv is not None:
         classes = not setting.is_regression
-        folds = given_folds(door.cv, table.y, table.groups, table.is_present, classes=classes)
+        folds = given_folds(
+            door.cv, table.X, table.y, table.groups, table.is_present, classes=classes
+        )
         if not door.refit and len(folds) > 1:
             raise ValueError(
                 f"refit=False needs one held-out part, but cv has {len(folds)} folds. Use "
                 "refit=True, or a splitter with one split, such as ShuffleSplit(1)."
             )
-        return folds
+        return folds, ""
     table = table.present()
     y = table.y
     if table.groups is not None:
@@ -101,11 +139,14 @@ def _folds(door: Any, table: Table, setting: Setting) -> list[Fold]:
     else:
         units = copies(table.numbers(), y)
         if len(np.unique(units)) < FEWEST_UNITS:
-            return []
+            return [], f"{len(y):,} rows are too few to compare candidates"
     strata = np.zeros(len(y), dtype=np.intp)
     if not setting.is_regression:
         strata = np.unique(y, return_inverse=True)[1].reshape(-1)
-    return usual_folds(units, strata, setting.seed, once=not door.refit)
+    folds = usual_folds(units, strata, setting.seed, once=not door.refit)
+    if not setting.is_regression:
+        folds = [fold for fold in folds if not has_one_class(y, fold)]
+    return folds, "no group can be held out without losing a class"
 
 
 def _fitted(
@@ -117,7 +158,14 @@ def _fitted(
     """
     shares = tuple(float(share) for _, share in outcome.winners)
     notes = list(outcome.notes)
-    if refit:
+    needed = sum(entry.refit_seconds for entry, _ in outcome.winners)
+    has_model = is_most(fold.train, len(table.y))
+    if refit and has_model and not timer.allows(needed):
+        notes.append(
+            f"There was no time for the fit to all {len(table.y):,} rows, so the model is the one "
+            f"that was validated, which was fitted to {len(fold.train):,} of them."
+        )
+    elif refit:
         try:
             part, encoder = table.encoded()
             models = []
@@ -136,7 +184,7 @@ def _fitted(
 def fit_alone(candidate: Candidate, table: Table, setting: Setting, timer: Timer) -> Answer:
     """Fit one candidate to all rows, without a contest."""
     part, encoder = table.encoded()
-    model = candidate.estimator(setting, part.X.shape, {}, timer.limit)
+    model = candidate.estimator(setting, part.X.shape, {}, _limit_alone(timer))
     return _alone(candidate, part.fit(model), encoder, reasons.spreads(part.X), setting, timer)
 
 
@@ -158,11 +206,16 @@ def fit_stream(
             "'features', or pass an array or a data frame."
         )
     n_rows = 2**62  # unknown, and not few
-    model = serving[0].estimator(setting, (n_rows, 1), {}, timer.limit)
+    model = serving[0].estimator(setting, (n_rows, 1), {}, _limit_alone(timer))
     door._for_stream(model).fit(X, y, sample_weight)
     spreads = np.ones(model.n_features_in_)
     found = _alone(serving[0], model, None, spreads, setting, timer)
     return _with_reason(found, chosen, f"X is {kind}, of which no rows can be held out")
+
+
+def _limit_alone(timer: Timer) -> float | None:
+    """Return the seconds for the search of the only candidate."""
+    return None if timer.limit is None else timer.limit * SHARES_OF_TIME[True]
 
 
 def _alone(
@@ -174,6 +227,10 @@ def _alone(
     timer: Timer,
 ) -> Answer:
     """Return the answer of a fit without a contest."""
+    entry = Entry(candidate, n_kernels=candidate.n_kernels(model))
+    limit = _limit_alone(timer)
+    entry.was_cut = limit is not None and timer.seconds >= limit and entry.n_kernels is not None
+    _warn_of_short_time([entry], 1, timer)
     row = LeaderboardRow(
         candidate.key,
         1.0,
@@ -187,6 +244,7 @@ def _alone(
         row = row._replace(loss=best.loss, standard_error=best.standard_error, n_rows=best.n_rows)
     names = ("1 - R2", "R2") if setting.is_regression else ("log loss", "accuracy")
     why = str(getattr(model, "why_", f"{candidate.key} is the only candidate."))
+    why += reasons.lateness(timer)
     board = Leaderboard((row,), *names)
     return Answer(Mixture((model,), (1.0,)), encoder, board, why, spreads)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score
 
 from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.front_door.quiet import quiet
 
 # Probabilities are at least this large in a log loss, as in scikit-learn.
 LEAST_PROBABILITY = float(np.finfo(np.float64).eps)
@@ -62,6 +62,10 @@ class Judge(ABC):
         """Return the score of forecasts."""
 
     @abstractmethod
+    def perfect(self, y: Array) -> Forecast:
+        """Return the forecast that is always right."""
+
+    @abstractmethod
     def stored(self, forecast: Forecast) -> Any:
         """Return an estimator that predicts this forecast, for scorers of scikit-learn."""
 
@@ -101,26 +105,31 @@ class NumbersJudge(Judge):
     score_name = "R2"
 
     def __init__(self, y: Array, weights: Float64Array) -> None:
-        Y = y.reshape(len(y), -1)
-        center = np.average(Y, axis=0, weights=weights)
-        variances = np.average((Y - center) ** 2, axis=0, weights=weights)
-        self.units = np.where(variances > 0, variances, 1.0)
+        Y, weights = y.reshape(len(y), -1), weights / weights.max()
+        centered = Y - np.average(Y, axis=0, weights=weights)
+        largest = np.abs(centered).max(axis=0)
+        scale = np.where(largest > 0, largest, 1.0)  # squares of tiny targets would be zero
+        variances = np.average((centered / scale) ** 2, axis=0, weights=weights)
+        # The standard deviation of each output; 1 if all targets are equal.
+        self.units = scale * np.sqrt(np.where(variances > 0, variances, 1.0))
 
     def forecast(self, model: Any, X: Any) -> Forecast:
         if not hasattr(model, "noise_variance_"):
-            return Forecast(_columns(model.predict(X)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # all targets are equal
+            return Forecast(as_columns(model.predict(X)))
+        with quiet():  # all targets are equal
             mean, deviations = model.predict(X, return_std=True)
-            variances = _columns(deviations) ** 2 + np.asarray(model.noise_variance_)
-        return Forecast(_columns(mean), np.sqrt(np.nan_to_num(variances)))
+            variances = as_columns(deviations) ** 2 + np.asarray(model.noise_variance_)
+        return Forecast(as_columns(mean), np.sqrt(np.nan_to_num(variances)))
+
+    def perfect(self, y: Array) -> Forecast:
+        return Forecast(as_columns(y))
 
     def losses(self, forecast: Forecast, y: Array) -> Float64Array:
-        errors = (forecast.values - _columns(y)) ** 2 / self.units
+        errors = ((forecast.values - as_columns(y)) / self.units) ** 2
         return np.asarray(errors.mean(axis=1))
 
     def score(self, forecast: Forecast, y: Array, weights: Float64Array) -> float:
-        return float(r2_score(y, forecast.values.reshape(y.shape), sample_weight=weights))
+        return 1.0 - float(np.average(self.losses(forecast, y), weights=weights))
 
     def stored(self, forecast: Forecast) -> Any:
         values = forecast.values
@@ -156,6 +165,9 @@ class ClassesJudge(Judge):
         values[:, np.searchsorted(self.classes, model.classes_)] = found
         return Forecast(values)
 
+    def perfect(self, y: Array) -> Forecast:
+        return Forecast((y[:, None] == self.classes).astype(np.float64))
+
     def losses(self, forecast: Forecast, y: Array) -> Float64Array:
         places = np.searchsorted(self.classes, y)
         found = forecast.values[np.arange(len(y)), places]
@@ -176,7 +188,7 @@ def _weighted_sum(parts: Sequence[Float64Array], shares: Sequence[float]) -> Flo
     return np.asarray(sum(share * part for share, part in zip(shares, parts, strict=True)))
 
 
-def _columns(values: Any) -> Float64Array:
+def as_columns(values: Any) -> Float64Array:
     """Return values as a matrix with a column for each output."""
     found = np.asarray(values, dtype=np.float64)
     return found.reshape(len(found), -1)

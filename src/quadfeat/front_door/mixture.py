@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from quadfeat._utils.validation import Float64Array
-from quadfeat.front_door.forecasts import Forecast, Judge
+from quadfeat.front_door.forecasts import Forecast, Judge, as_columns
 from quadfeat.io import checks, register
 
 # Shares are sums of tenths, with rounding errors.
@@ -48,18 +48,21 @@ class Mixture:
         return judge.mixed([judge.forecast(model, X) for model in self.models], self.shares)
 
     def means(self, X: Any) -> Float64Array:
-        """Return the blended predictions of numbers."""
-        parts = [share * model.predict(X) for model, share in self._pairs()]
+        """Return the blended predictions of numbers, shape (n_rows, n_outputs)."""
+        parts = [share * as_columns(model.predict(X)) for model, share in self._pairs()]
         return np.asarray(sum(parts))
 
     def latent(self, X: Any) -> tuple[Float64Array, Float64Array]:
-        """Return blended predictions with the standard deviations of the latent function."""
+        """Return blended predictions with the standard deviations of the latent function.
+
+        Both have shape (n_rows, n_outputs).
+        """
         self._check_deviations("return_std=True")
         means, deviations = [], []
         for model, share in self._pairs():
             mean, deviation = model.predict(X, return_std=True)
-            means.append(share * mean)
-            deviations.append(share * deviation)
+            means.append(share * as_columns(mean))
+            deviations.append(share * as_columns(deviation))
         return np.asarray(sum(means)), np.asarray(sum(deviations))
 
     @property
@@ -67,6 +70,16 @@ class Mixture:
         """The variance of the noise, if the errors of the models are equal."""
         self._check_deviations("noise_variance_")
         return sum(share * model.noise_variance_**0.5 for model, share in self._pairs()) ** 2
+
+    def alone(self, method: str) -> Any:
+        """Return a method of the only model, which was not validated on held-out rows."""
+        (model,) = self.models
+        if not hasattr(model, method):
+            raise AttributeError(
+                f"{method} needs held-out rows, because {type(model).__name__} has no method of "
+                "this name. Fit with cv=5, for example, or with more candidates."
+            )
+        return getattr(model, method)
 
     def _check_deviations(self, what: str) -> None:
         """Raise an error if a model has no standard deviations."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,6 +91,12 @@ class Table(NamedTuple):
         else:
             encoder, X = self.encoder.relearned(self.X, self.y)
         return Part(X, self.y, self.weights), encoder
+
+    def held_out(self, folds: Sequence[Fold]) -> Part:
+        """Return the held-out rows of all folds, without columns."""
+        rows = np.concatenate([fold.test for fold in folds])
+        weights = None if self.weights is None else self.weights[rows]
+        return Part(None, self.y[rows], weights)
 
     def split(self, fold: Fold) -> tuple[Part, Part]:
         """Return the training rows and the held-out rows of a fold as numbers.

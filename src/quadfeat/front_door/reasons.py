@@ -29,12 +29,18 @@ def why(outcome: Outcome, notes: list[str], timer: Timer) -> str:
             text += f" {capital(row.name)} left out: {row.note}."
     for note in notes:
         text += f" {note}"
-    if timer.limit is not None and timer.seconds > timer.limit:
-        text += f" The fit took {timer.seconds:.0f} s (time_limit={timer.limit:g})."
+    text += lateness(timer)
     for entry, _ in outcome.winners:
         if entry.why:
             text += f" {capital(entry.candidate.key)}: {entry.why}"
     return text
+
+
+def lateness(timer: Timer) -> str:
+    """Return a sentence if the fit took longer than its time limit."""
+    if timer.limit is None or timer.seconds <= timer.limit:
+        return ""
+    return f" The fit took {timer.seconds:.1f} s (time_limit={timer.limit:g})."
 
 
 def capital(text: str) -> str:

@@ -145,7 +145,7 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
         return tags
 
     def _checked_targets(self, y: Any) -> Array:
-        check.check_not_text(y)
+        check.check_not_text(y, "KernelClassifier")
         y = check_array(
             y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self, allow_nd=False
         )
@@ -197,7 +197,14 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
             return both[:, 0], both[:, 1]
         mixture = self._mixture
         numbers = self._numbers(X)
-        return mixture.latent(numbers) if return_std else mixture.means(numbers)
+        if not return_std:
+            return self._shaped(mixture.means(numbers))
+        mean, deviations = mixture.latent(numbers)
+        return self._shaped(mean), self._shaped(deviations)
+
+    def _shaped(self, values: Float64Array) -> Float64Array:
+        """Return values of shape (n_samples, n_outputs) in the shape of the targets."""
+        return values[:, 0] if self._one_output else values
 
     @property
     def _n_outputs(self) -> int:
@@ -232,11 +239,11 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
             return both[:, 0], both[:, 1]
         numbers = self._numbers(X)
         if scores is None:
-            return mixture.models[0].predict_interval(numbers, coverage)
+            return mixture.alone("predict_interval")(numbers, coverage)
         forecast = mixture.forecast(NumbersJudge(np.zeros(1), np.ones(1)), numbers)
         steps = forecast.widths * scores.quantiles(coverage)
         lower, upper = forecast.values - steps, forecast.values + steps
-        return (lower[:, 0], upper[:, 0]) if self._one_output else (lower, upper)
+        return self._shaped(lower), self._shaped(upper)
 
 
 def scores_of(forecast: Forecast, Y: Float64Array, weights: Float64Array) -> Scores:

@@ -66,8 +66,9 @@ def usual_folds(
     n_folds = 1 if once else next((folds for least, folds in FOLDS if size < least), 1)
     part = np.full(size, -1)
     if n_folds == 1:
+        # Depends on the number of units, so that copies of rows change nothing.
         share = min(SHARE, MOST_HELD_OUT / len(units))
-        share = max(share, min(FEWEST_HELD_OUT / len(units), 0.5))
+        share = max(share, min(FEWEST_HELD_OUT / size, 0.5))
         counts = np.maximum(np.floor(share * sizes), 1.0)
         part[order[(ranks < counts) & (sizes > 1)]] = 0
     else:
@@ -94,7 +95,7 @@ def _ranks(stratum: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp
 
 
 def given_folds(
-    cv: Any, y: Array, groups: Any, is_present: NDArray[np.bool_], *, classes: bool
+    cv: Any, X: Any, y: Array, groups: Any, is_present: NDArray[np.bool_], *, classes: bool
 ) -> list[Fold]:
     """Return the folds of a splitter of scikit-learn, a number of folds, or an iterable.
 
@@ -103,22 +104,57 @@ def given_folds(
     if groups is not None and isinstance(cv, (int, np.integer)):
         cv = GroupKFold(int(cv))
     splitter = check_cv(cv, y, classifier=classes)
-    rows = np.zeros((len(y), 1))
-    folds = [
-        Fold(*map(_indices, pair)).among(is_present) for pair in splitter.split(rows, y, groups)
-    ]
+    pairs = [Fold(*map(_indices, pair)) for pair in splitter.split(X, y, groups)]
+    for part in (part for pair in pairs for part in pair if part.size):
+        if part.dtype.kind not in "iu" or part.min() < -len(y) or part.max() >= len(y):
+            raise ValueError(
+                f"cv={check.one_line(cv)} gives {check.one_line(part)}, but X has {len(y)} rows. "
+                f"Pass a splitter, or pairs of arrays of integers below {len(y)}."
+            )
+    folds = [pair.among(is_present) for pair in pairs]
     if not folds or not all(len(fold.train) and len(fold.test) for fold in folds):
         raise ValueError(
             f"cv={check.one_line(cv)} gives no rows to fit or no held-out rows in some fold. Pass "
             "a splitter whose folds have both."
         )
+    for number, fold in enumerate(folds, start=1):
+        if classes and has_one_class(y[is_present], fold):
+            raise ValueError(
+                f"The training rows of fold {number} of cv={check.one_line(cv)} have one class. "
+                "Pass another splitter, such as StratifiedKFold, or more groups."
+            )
     return folds
+
+
+def has_one_class(y: Array, fold: Fold) -> bool:
+    """Return whether the training rows of a fold have the same class."""
+    labels = y[fold.train]
+    return bool((labels == labels[0]).all())
 
 
 def _indices(rows: Any) -> NDArray[np.intp]:
     """Return row numbers, also for a mask."""
     found = np.asarray(rows)
+    if not found.size:
+        return np.empty(0, dtype=np.intp)
     return np.flatnonzero(found) if found.dtype == bool else found
+
+
+def checked_groups(groups: Any) -> Array:
+    """Return the groups of rows as an array without missing values."""
+    found = np.asarray(groups)
+    if found.ndim != 1:
+        raise ValueError(
+            f"groups has shape {found.shape}, but one group for each row is needed. Pass an array "
+            "of one dimension."
+        )
+    missing = [value is None or value != value for value in found.tolist()]
+    if any(missing):
+        raise ValueError(
+            f"groups has missing values, first in row {missing.index(True)}. Give these rows a "
+            "group of their own, or drop them."
+        )
+    return found.astype(str) if found.dtype.kind == "O" else found
 
 
 def check_groups(units: NDArray[np.intp]) -> None:

@@ -11,6 +11,11 @@ from typing import Any
 
 import numpy as np
 
+# A final fit of at most so many seconds runs even if no time is left. Longer ones may end at this
+# many times the limit.
+SHORT_FIT = 1.0
+LATE = 1.1
+
 
 class Timer:
     """Measures the time of a contest, and prints its progress.
@@ -21,11 +26,17 @@ class Timer:
         Seconds; None for no limit.
     owner : str, default=""
         Starts each line of progress; empty for none.
+
+    Attributes
+    ----------
+    reserved : float
+        Seconds to keep for the fit to all rows.
     """
 
     def __init__(self, limit: float | None, owner: str = "") -> None:
         self.limit = limit
         self.owner = owner
+        self.reserved = 0.0
         self._start = time.monotonic()
 
     @property
@@ -35,8 +46,27 @@ class Timer:
 
     @property
     def left(self) -> float:
-        """Seconds that are left; infinite without a limit."""
-        return np.inf if self.limit is None else self.limit - self.seconds
+        """Seconds that are left for the contest; infinite without a limit."""
+        return np.inf if self.limit is None else self.limit - self.seconds - self.reserved
+
+    def reserve(self, seconds: float, *, is_needed: bool) -> None:
+        """Keep time for the fit to all rows, unless that would be in vain.
+
+        Parameters
+        ----------
+        seconds : float
+            The time of that fit.
+        is_needed : bool
+            Whether to keep the time even if there is too little.
+        """
+        has_time = self.limit is None or self.seconds + seconds <= self.limit
+        self.reserved = seconds if has_time or is_needed else 0.0
+
+    def allows(self, seconds: float) -> bool:
+        """Return whether the fit to all rows, which takes so many seconds, may begin."""
+        if self.limit is None:
+            return True
+        return seconds <= SHORT_FIT or self.seconds + seconds <= LATE * self.limit
 
     def show(self, text: str) -> None:
         """Print a line of progress."""

@@ -192,7 +192,7 @@ class TableEncoder(TransformerMixin, VersionedState):
         """
         check_is_fitted(self)
         table = read_table(X, getattr(self, "feature_names_in_", None))
-        columns = self._read(table)
+        columns = self._read(table, type(self).__name__)
         names = next((one.target_names for one in self.encodings_ if one.target_names), None)
         targets = None if names is None else MeanTargets.of(y, names)
         found = copy.copy(self)
@@ -229,19 +229,36 @@ class TableEncoder(TransformerMixin, VersionedState):
         ndarray of shape (n_samples, n_outputs)
             float32 if all columns are float32, otherwise float64.
         """
+        return self.transform_for(self, X)
+
+    def transform_for(self, owner: Any, X: Any) -> Array:
+        """Encode the rows of a table for a model that contains this encoder.
+
+        Parameters
+        ----------
+        owner : estimator
+            The fitted model. Errors and warnings name its class. It has the same columns.
+        X : data frame or array-like of shape (n_samples, n_features)
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs)
+            The same as :meth:`transform`.
+        """
         check_is_fitted(self)
-        held = snapshot(self)
-        table = read_table(X, getattr(held, "feature_names_in_", None))
-        validate_data(held, table.X, reset=False, skip_check_array=True)
-        columns = held._read(table)
+        name, held = type(owner).__name__, snapshot(self)
+        table = read_table(X, getattr(held, "feature_names_in_", None), name)
+        validate_data(snapshot(owner), table.X, reset=False, skip_check_array=True)
+        columns = held._read(table, name)
         parts = (
             encoding.encode(column)
             for encoding, column in zip(held.encodings_, columns, strict=True)
         )
         return _matrix(parts, table.n_rows, len(held.input_of_output_), table.dtype)
 
-    def _read(self, table: Table) -> list[Column]:
-        """Read the columns of a table as they were read by ``fit``."""
+    def _read(self, table: Table, name: str) -> list[Column]:
+        """Read the columns of a table as they were read by ``fit``. Errors name the model."""
         columns = []
         for position, encoding in enumerate(self.encodings_):
             try:
@@ -249,9 +266,9 @@ class TableEncoder(TransformerMixin, VersionedState):
             except ValueError as error:
                 raise ValueError(
                     f"column {table.label(position)} of X contains {error}, but it contained "
-                    f"{KIND_WORDS[encoding.reads]} when TableEncoder was fitted. Convert it."
+                    f"{KIND_WORDS[encoding.reads]} when {name} was fitted. Convert it."
                 ) from None
-        _check_finite(columns, table)
+        _check_finite(columns, table, name)
         return columns
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -300,7 +317,7 @@ class TableEncoder(TransformerMixin, VersionedState):
         if y is not None:
             check_consistent_length(table.X, y)
         columns = [read(column) for column in table.columns]
-        _check_finite(columns, table)
+        _check_finite(columns, table, type(self).__name__)
         is_used = y is not None and any(has_many_levels(c, min(most, FEW_LEVELS)) for c in columns)
         targets = MeanTargets.of(y) if is_used else None
         draft.encodings_ = encodings_of(columns, most, least, targets)
@@ -368,7 +385,7 @@ def _matrix(
     return out
 
 
-def _check_finite(columns: Sequence[Column], table: Table) -> None:
+def _check_finite(columns: Sequence[Column], table: Table, owner: str) -> None:
     """Raise an error that names the columns with infinite numbers."""
     infinite = tuple(
         position
@@ -376,7 +393,7 @@ def _check_finite(columns: Sequence[Column], table: Table) -> None:
         if column.kind == "number" and np.isinf(column.values).any()
     )
     if infinite:
-        raise NotFiniteError((), infinite, "float64", "X", "TableEncoder", table.names)
+        raise NotFiniteError((), infinite, "float64", "X", owner, table.names)
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -13,6 +13,8 @@ from sklearn.utils import check_array
 from quadfeat._utils.columns import MOST_COLUMNS, is_stream, names_of_frame
 from quadfeat.data.blocks import is_dask
 
+OWNER = "TableEncoder"
+
 
 class Table(NamedTuple):
     """A table whose shape is checked.
@@ -45,7 +47,7 @@ class Table(NamedTuple):
         return str(position) if self.names is None else repr(self.names[position])
 
 
-def read_table(X: Any, wanted: Any = None) -> Table:
+def read_table(X: Any, wanted: Any = None, owner: str = OWNER) -> Table:
     """Return a checked table.
 
     Parameters
@@ -53,6 +55,8 @@ def read_table(X: Any, wanted: Any = None) -> Table:
     X : data frame, array or list of rows
     wanted : array of str, default=None
         The columns to find in a data frame, in this order.
+    owner : str, default="TableEncoder"
+        The class that the user has called, for error messages.
 
     Raises
     ------
@@ -68,7 +72,7 @@ def read_table(X: Any, wanted: Any = None) -> Table:
         if size == 0:
             raise ValueError(
                 f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required "
-                "by TableEncoder."
+                f"by {owner}."
             )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
@@ -77,27 +81,27 @@ def read_table(X: Any, wanted: Any = None) -> Table:
             "that each name occurs once."
         )
     if wanted is not None and all(isinstance(name, str) for name in names):
-        X, names = _in_order(X, names, list(wanted))
+        X, names = _in_order(X, names, list(wanted), owner)
     is_pandas = hasattr(X, "iloc")
     columns = [X.iloc[:, k] if is_pandas else X[name] for k, name in enumerate(names)]
     return Table(X, columns, names)
 
 
-def _in_order(X: Any, names: list[Any], wanted: list[Any]) -> tuple[Any, list[Any]]:
+def _in_order(X: Any, names: list[Any], wanted: list[Any], owner: str) -> tuple[Any, list[Any]]:
     """Return a data frame with its columns in the wanted order."""
     if names == wanted:
         return X, names
     lost = sorted(set(wanted) - set(names))
     if lost:
         raise ValueError(
-            f"X lacks the column {_listed(lost)}, which TableEncoder was fitted with. Add the "
-            "column; it may be empty."
+            f"X lacks the column {_listed(lost)}, which {owner} was fitted with. Add the column; "
+            "it may be empty."
         )
     extra = sorted(set(names) - set(wanted))
     if extra:
         raise ValueError(
-            f"X has the column {_listed(extra)}, which TableEncoder was not fitted with. Drop it, "
-            "or pass X[encoder.feature_names_in_]."
+            f"X has the column {_listed(extra)}, which {owner} was not fitted with. Drop it, or "
+            "select the columns feature_names_in_."
         )
     return X[wanted], wanted
 
