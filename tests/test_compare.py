@@ -425,10 +425,14 @@ class TestCommand:
     def test_a_parquet_file_with_a_balanced_score(self, tmp_path):
         save(people(240), tmp_path / "people.parquet")
         chosen = ["--target", "buys", "--scoring", "balanced-accuracy", "--out", tmp_path / "out"]
+        chosen += ["--time-limit", "0"]
         done = command(tmp_path / "people.parquet", *chosen, *SMALL, draw=False)
         assert done.returncode == 0, done.stderr
         assert "balanced accuracy" in done.stdout
-        assert 'class_weight="balanced"' in (tmp_path / "out" / "model.py").read_text()
+        script = (tmp_path / "out" / "model.py").read_text()
+        assert 'class_weight="balanced"' in script
+        page = (tmp_path / "out" / "report.html").read_text()
+        assert "time_limit=None" in page  # of the recommended model, or of the alternative
         rows = pd.read_csv(tmp_path / "out" / "scores.csv")
         assert_array_equal(rows["score"], rows["balanced_accuracy"])
 

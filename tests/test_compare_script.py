@@ -210,6 +210,8 @@ class TestModel:
         line = 'KernelClassifier(class_weight="balanced", random_state=3)'
         assert f"model = {line}.fit(X, y)\n" in script
         assert snippet.definition(table, chosen, balanced=True) == [f"model = {line}"]
+        limited = Recipe(MODEL, settings={"time_limit": None})
+        assert "KernelClassifier(time_limit=None).fit(" in snippet.build(table, limited)
         model = fitting.default_model("classification", balanced=True, seed=3)
         assert model.get_params() == eval(line, {"KernelClassifier": KernelClassifier}).get_params()
 

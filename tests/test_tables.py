@@ -424,59 +424,6 @@ class TestMeanTargets:
             TableEncoder().fit(self.street, y)
 
 
-class TestRelearned:
-    """Mean targets of other rows, with the outputs of all rows."""
-
-    def test_all_rows_give_the_same_encoder(self):
-        frame = mixed()
-        for y in (targets(frame), np.where(targets(frame) > 0, "yes", "no")):
-            encoder = TableEncoder().fit(frame, y)
-            again, encoded = encoder.relearned(frame, y)
-            assert_array_equal(encoded, TableEncoder().fit_transform(frame, y))
-            assert_array_equal(again.transform(frame), encoder.transform(frame))
-
-    def test_only_mean_targets_depend_on_the_rows(self):
-        frame, y = mixed(), targets(mixed())
-        encoder = TableEncoder().fit(frame, y)
-        again, encoded = encoder.relearned(frame[:90], y[:90])
-        assert encoded.shape == (90, len(encoder.input_of_output_))
-        names = encoder.get_feature_names_out()
-        assert_array_equal(again.get_feature_names_out(), names)
-        means = np.array([name.endswith("_mean") for name in names])
-        one, other = encoder.transform(frame), again.transform(frame)
-        assert_array_equal(one[:, ~means], other[:, ~means])
-        assert (one[:, means] != other[:, means]).any()
-
-    def test_held_out_targets_have_no_effect(self):
-        frame, y = mixed(), targets(mixed())
-        changed = np.where(np.arange(N) < 200, y, -y)
-        one, other = (
-            TableEncoder().fit(frame, some).relearned(frame[:200], some[:200])
-            for some in (y, changed)
-        )
-        assert_array_equal(one[1], other[1])
-        assert_array_equal(one[0].transform(frame), other[0].transform(frame))
-
-    @pytest.mark.parametrize("labels", [["a", "b", "c"], [1, 2, 3], [False, True, True]])
-    def test_classes_that_are_missing_keep_their_output(self, labels):
-        levels = [f"level {k % 40}" for k in range(400)]
-        X, y = pd.DataFrame({"level": levels}), np.array(labels)[np.arange(400) % 40 // 14]
-        encoder = TableEncoder().fit(X, y)
-        rows = np.flatnonzero(y != labels[0])
-        _, encoded = encoder.relearned(X.iloc[rows], y[rows])
-        gone = encoder.get_feature_names_out().tolist().index(f"level_mean_{labels[-1]}")
-        assert encoded.shape == (len(rows), len(encoder.input_of_output_))
-        assert_allclose(encoded[:, gone].mean(), (y[rows] == labels[-1]).mean(), atol=0.02)
-        assert_allclose(np.delete(encoded, gone, axis=1)[:, :1].min(initial=0.0), 0.0)
-
-    def test_counts_stay_numbers(self):
-        X = pd.DataFrame({"level": [f"level {k % 40}" for k in range(400)]})
-        y = np.arange(400) % 40
-        encoder = TableEncoder().fit(X, y)
-        again, _ = encoder.relearned(X[:80], y[:80] % 3)
-        assert_allclose(again.transform(X[:80]).mean(), (y[:80] % 3).mean(), atol=0.1)
-
-
 class TestDates:
     def test_trend_and_positions(self):
         dates = pd.to_datetime(

@@ -47,9 +47,6 @@ class Table(NamedTuple):
     groups : array of shape (n_rows,) or None
     encodes : bool
         Whether an encoder has to convert the columns.
-    encoder : TableEncoder or None
-        An encoder that was fitted to all rows. Its outputs are those of all folds, so a kernel
-        that was found on one fold suits all rows. Only mean targets differ.
     """
 
     X: Any
@@ -57,19 +54,13 @@ class Table(NamedTuple):
     weights: Float64Array | None
     groups: Array | None
     encodes: bool
-    encoder: TableEncoder | None = None
 
     def rows(self, which: NDArray[np.intp]) -> Table:
         """Return some of the rows."""
         weights, groups = (
             None if one is None else one[which] for one in (self.weights, self.groups)
         )
-        X, y = rows_of(self.X, which), self.y[which]
-        return Table(X, y, weights, groups, self.encodes, self.encoder)
-
-    def with_encoder(self) -> Table:
-        """Return the same rows with an encoder, if the columns need one."""
-        return self._replace(encoder=TableEncoder().fit(self.X, self.y)) if self.encodes else self
+        return Table(rows_of(self.X, which), self.y[which], weights, groups, self.encodes)
 
     @property
     def is_present(self) -> NDArray[np.bool_]:
@@ -85,12 +76,8 @@ class Table(NamedTuple):
         """Return the rows as numbers, and the encoder that was learned from them."""
         if not self.encodes:
             return Part(self.X, self.y, self.weights), None
-        if self.encoder is None:
-            encoder = TableEncoder()
-            X = encoder.fit_transform(self.X, self.y)
-        else:
-            encoder, X = self.encoder.relearned(self.X, self.y)
-        return Part(X, self.y, self.weights), encoder
+        encoder = TableEncoder()
+        return Part(encoder.fit_transform(self.X, self.y), self.y, self.weights), encoder
 
     def held_out(self, folds: Sequence[Fold]) -> Part:
         """Return the held-out rows of all folds, without columns."""
@@ -98,14 +85,36 @@ class Table(NamedTuple):
         weights = None if self.weights is None else self.weights[rows]
         return Part(None, self.y[rows], weights)
 
-    def split(self, fold: Fold) -> tuple[Part, Part]:
+    def encoder(self) -> TableEncoder | None:
+        """Return the encoder of all rows, which says how many outputs each column has."""
+        return TableEncoder().fit(self.X, self.y) if self.encodes else None
+
+    def part(
+        self, which: NDArray[np.intp], encoder: TableEncoder | None
+    ) -> tuple[Part, TableEncoder | None]:
+        """Return some rows as numbers, and their own encoder with the same outputs.
+
+        Parameters
+        ----------
+        which : array of shape (n_part,)
+        encoder : TableEncoder or None
+            The encoder of all rows.
+        """
+        some = self.rows(which)
+        if encoder is None:
+            return Part(some.X, some.y, some.weights), None
+        own, X = encoder.fit_transform_part(some.X, self.y, which)
+        return Part(X, some.y, some.weights), own
+
+    def split(self, fold: Fold, encoder: TableEncoder | None) -> tuple[Part, Part]:
         """Return the training rows and the held-out rows of a fold as numbers.
 
-        The targets of held-out rows take no part in learning the encoder.
+        The encoder of all rows sets the outputs, so that parameters found on one fold fit the
+        others and all rows. It does not see the targets of held-out rows.
         """
-        train, encoder = self.rows(fold.train).encoded()
+        train, own = self.part(fold.train, encoder)
         test = self.rows(fold.test)
-        X = test.X if encoder is None else encoder.transform(test.X)
+        X = test.X if own is None else own.transform(test.X)
         return train, Part(X, test.y, test.weights)
 
     def numbers(self) -> Any:

@@ -156,57 +156,48 @@ class TableEncoder(TransformerMixin, VersionedState):
         ndarray of shape (n_samples, n_outputs)
             float32 if all columns are float32, otherwise float64.
         """
-        return self._cross_fitted(*self._learn(X, y))
+        return self._training_matrix(*self._learn(X, y))
 
-    def relearned(self: Self, X: Any, y: Any) -> tuple[Self, Array]:
-        """Learn the mean targets again from other rows, and keep the outputs.
+    def fit_transform_part(
+        self: Self, X: Any, y: Any, rows: NDArray[np.intp]
+    ) -> tuple[Self, Array]:
+        """Return a copy that has seen the targets of some rows only, and these rows encoded.
 
-        Levels, medians and dates stay as they are, so the columns of the result have the same
-        meaning. A model that was tuned on it can be fitted to rows that :meth:`transform` or
-        :meth:`fit_transform` has encoded.
+        All such copies have the same outputs. So parameters of a model that were learned on one
+        part, such as lengthscales, fit the encoding of another part, or of all rows.
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-            The table, such as the training rows of a fold.
+        X : data frame or array-like of shape (n_part, n_features)
+            Some of the rows that this encoder was fitted to.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets.
+            The targets that this encoder was fitted to.
+        rows : int array of shape (n_part,)
+            The positions of the rows.
 
         Returns
         -------
-        encoder : TableEncoder
-            The new encoder.
-        encoded : ndarray of shape (n_samples, n_outputs)
-            The rows, encoded by cross-fitting.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from quadfeat import TableEncoder
-        >>> X = [[f"level {k % 40}"] for k in range(200)]
-        >>> y = np.arange(200) % 40 / 40
-        >>> encoder = TableEncoder().fit(X, y)
-        >>> part, encoded = encoder.relearned(X[:80], y[:80] + 1.0)
-        >>> encoder.transform([["level 9"]]).round(2), part.transform([["level 9"]]).round(2)
-        (array([[0.22]]), array([[1.22]]))
+        TableEncoder
+            The copy.
+        ndarray of shape (n_part, n_outputs)
+            The rows, encoded as by :meth:`fit_transform`.
         """
         check_is_fitted(self)
         table = read_table(X, getattr(self, "feature_names_in_", None))
-        columns = self._read(table, type(self).__name__)
-        names = next((one.target_names for one in self.encodings_ if one.target_names), None)
-        targets = None if names is None else MeanTargets.of(y, names)
-        found = copy.copy(self)
-        found.encodings_ = tuple(
-            encoding.relearned(column, targets)
-            for encoding, column in zip(self.encodings_, columns, strict=True)
-        )
-        return found, found._cross_fitted(table, columns, targets)
+        columns = _read_again(self.encodings_, table, type(self).__name__)
+        uses_targets = any(hasattr(one, "encode_training") for one in self.encodings_)
+        targets = MeanTargets.of(y).rows(rows) if uses_targets else None
+        part = copy.copy(self)
+        pairs = zip(self.encodings_, columns, strict=True)
+        part.encodings_ = tuple(one.relearned(column, targets) for one, column in pairs)
+        return part, part._training_matrix(table, columns, targets)
 
-    def _cross_fitted(
-        self, table: Table, columns: list[Column], targets: MeanTargets | None
+    def _training_matrix(
+        self, table: Table, columns: Sequence[Column], targets: MeanTargets | None
     ) -> Array:
-        """Return the training rows as numbers."""
-        folds = generator(self.random_state).permutation(table.n_rows) % N_FOLDS
+        """Return the training rows, encoded by cross-fitting."""
+        n_rows = table.n_rows
+        folds = generator(self.random_state).permutation(n_rows) % N_FOLDS
 
         def encoded(encoding: ColumnEncoding, column: Column) -> Float64Array:
             if targets is not None and hasattr(encoding, "encode_training"):
@@ -214,7 +205,7 @@ class TableEncoder(TransformerMixin, VersionedState):
             return encoding.encode(column)
 
         parts = map(encoded, self.encodings_, columns)
-        return _matrix(parts, table.n_rows, len(self.input_of_output_), table.dtype)
+        return _matrix(parts, n_rows, len(self.input_of_output_), table.dtype)
 
     def transform(self, X: Any) -> Array:
         """Encode the rows of a table.
@@ -250,26 +241,13 @@ class TableEncoder(TransformerMixin, VersionedState):
         name, held = type(owner).__name__, snapshot(self)
         table = read_table(X, getattr(held, "feature_names_in_", None), name)
         validate_data(snapshot(owner), table.X, reset=False, skip_check_array=True)
-        columns = held._read(table, name)
+        columns = _read_again(held.encodings_, table, name)
+        _check_finite(columns, table, name)
         parts = (
             encoding.encode(column)
             for encoding, column in zip(held.encodings_, columns, strict=True)
         )
         return _matrix(parts, table.n_rows, len(held.input_of_output_), table.dtype)
-
-    def _read(self, table: Table, name: str) -> list[Column]:
-        """Read the columns of a table as they were read by ``fit``. Errors name the model."""
-        columns = []
-        for position, encoding in enumerate(self.encodings_):
-            try:
-                columns.append(read_as(encoding.reads, table.columns[position]))
-            except ValueError as error:
-                raise ValueError(
-                    f"column {table.label(position)} of X contains {error}, but it contained "
-                    f"{KIND_WORDS[encoding.reads]} when {name} was fitted. Convert it."
-                ) from None
-        _check_finite(columns, table, name)
-        return columns
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the outputs.
@@ -371,6 +349,20 @@ class TableEncoder(TransformerMixin, VersionedState):
             f"encodings_ are for {n_columns} columns, not {self.n_features_in_}",
         )
         checks.check_column_names(self)
+
+
+def _read_again(encodings: Sequence[ColumnEncoding], table: Table, owner: str) -> list[Column]:
+    """Return the columns of a table, each of the kind that its encoding takes."""
+    columns = []
+    for position, encoding in enumerate(encodings):
+        try:
+            columns.append(read_as(encoding.reads, table.columns[position]))
+        except ValueError as error:
+            raise ValueError(
+                f"column {table.label(position)} of X contains {error}, but it contained "
+                f"{KIND_WORDS[encoding.reads]} when {owner} was fitted. Convert it."
+            ) from None
+    return columns
 
 
 def _matrix(

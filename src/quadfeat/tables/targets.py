@@ -27,8 +27,6 @@ N_FOLDS = 5
 # At most this many classes or targets have an output, those in most rows.
 MOST_OUTPUTS = 10
 
-NUMBER = "_mean"  # suffix of the mean of numbers; names of classes follow it
-
 # Integers with more different values are numbers, not classes.
 MOST_CLASSES = 30
 
@@ -48,12 +46,16 @@ class MeanTargets:
     values: Float64Array
     suffixes: tuple[str, ...]
 
+    def rows(self, which: NDArray[np.intp]) -> MeanTargets:
+        """Return those of some rows."""
+        return MeanTargets(self.values[which], self.suffixes)
+
     @classmethod
-    def of(cls, y: object, names: tuple[str, ...] | None = None) -> MeanTargets:
+    def of(cls, y: object) -> MeanTargets:
         """Return what to average, given targets.
 
         Text, booleans and integers with few different values are classes; other numbers are
-        numbers. ``names`` are the suffixes for a larger set of rows, whose outputs are returned.
+        numbers.
         """
         y = np.asarray(y)
         if y.dtype.kind == "O":  # numbers are kept, and other objects become text
@@ -63,22 +65,18 @@ class MeanTargets:
         if y.dtype.kind == "f" or y.ndim == 2:
             values = y.astype(np.float64).reshape(len(y), -1)[:, :MOST_OUTPUTS]
             n_outputs = values.shape[1]
-            numbers = [""] if n_outputs == 1 else [f"_{one}" for one in range(n_outputs)]
-            return cls(_finite(values), tuple(f"{NUMBER}{name}" for name in numbers))
+            names = [""] if n_outputs == 1 else [f"_{number}" for number in range(n_outputs)]
+            return cls(_finite(values), tuple(f"_mean{name}" for name in names))
         if y.dtype.kind == "O":
             y = y.astype(str)
         classes, index, counts = np.unique(y, return_inverse=True, return_counts=True)
-        is_number = len(classes) > MOST_CLASSES if names is None else names == (NUMBER,)
-        if y.dtype.kind in "iu" and is_number:
-            return cls(y.astype(np.float64)[:, None], (NUMBER,))
-        if names is not None:
-            found = np.array([f"{NUMBER}_{one}" for one in classes])[index.reshape(-1)]
-            return cls((found[:, None] == np.array(names)).astype(np.float64), names)
+        if y.dtype.kind in "iu" and len(classes) > MOST_CLASSES:
+            return cls(y.astype(np.float64)[:, None], ("_mean",))
         kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_OUTPUTS])
         if len(classes) == 2:
             kept = kept[1:]
         values = (index.reshape(-1)[:, None] == kept).astype(np.float64)
-        return cls(values, tuple(f"{NUMBER}_{classes[one]}" for one in kept))
+        return cls(values, tuple(f"_mean_{classes[one]}" for one in kept))
 
 
 def _finite(values: Float64Array) -> Float64Array:
@@ -122,11 +120,8 @@ class MeanEncoding(ColumnEncoding):
         levels = tuple(column.levels[code] for code in learned)
         return cls(levels, means[[*learned, -2, -1]], targets.suffixes)
 
-    @property
-    def target_names(self) -> tuple[str, ...]:
-        return self.names
-
-    def relearned(self, column: Column, targets: MeanTargets) -> MeanEncoding:
+    def relearned(self, column: Column, targets: MeanTargets | None) -> MeanEncoding:
+        assert targets is not None
         return MeanEncoding.of(column, targets)
 
     def suffixes(self) -> list[str]:
@@ -171,11 +166,7 @@ class LevelsAndMeanEncoding(ColumnEncoding):
     kind = "category and mean target"
     reads = "text"
 
-    @property
-    def target_names(self) -> tuple[str, ...]:
-        return self.mean.target_names
-
-    def relearned(self, column: Column, targets: MeanTargets) -> LevelsAndMeanEncoding:
+    def relearned(self, column: Column, targets: MeanTargets | None) -> LevelsAndMeanEncoding:
         return LevelsAndMeanEncoding(self.one_hot, self.mean.relearned(column, targets))
 
     def suffixes(self) -> list[str]:

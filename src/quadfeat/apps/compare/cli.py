@@ -12,10 +12,12 @@ import pandas as pd
 import typer
 from rich.progress import Progress
 
+from quadfeat import KernelRegressor
 from quadfeat.apps.compare import contest, output, report
 from quadfeat.apps.compare.contest import Cell, Problem, Row
-from quadfeat.apps.compare.contestants import EXACT, GUESS, MAPS, MODEL
+from quadfeat.apps.compare.contestants import EXACT, GUESS, MODEL, NYSTROEM, RBF_SAMPLER
 from quadfeat.apps.compare.findings import Findings
+from quadfeat.apps.compare.fitting import MODEL_SETTINGS
 from quadfeat.apps.compare.journal import FILE, Journal
 from quadfeat.apps.compare.numerals import Mark
 from quadfeat.apps.compare.scoring import METRICS, Scoring, Task, metrics_of, options
@@ -28,9 +30,9 @@ from quadfeat.apps.reporting.text import encoded, printable
 
 FEWEST_ROWS = 100  # that --max-rows accepts
 STOPPED = 130  # exit code
-# Expected time of a cell relative to boosted trees, for the progress bar: CPU seconds on a table of
-# 2000 rows and 12 columns, rounded.
-WEIGHTS = {MODEL: 60.0, EXACT: 15.0, **dict.fromkeys(MAPS, 10.0)}
+# Expected time of a cell relative to boosted trees, for the progress bar: CPU seconds on the table
+# of docs/cli.md, rounded.
+WEIGHTS = {MODEL: 150.0, NYSTROEM: 20.0, EXACT: 15.0, RBF_SAMPLER: 6.0}
 
 
 EPILOG = """\b
@@ -91,6 +93,10 @@ def compare(
     exact_rows: Annotated[
         int, typer.Option(metavar="N", help="Largest number of rows for exact kernel ridge.")
     ] = 2000,
+    time_limit: Annotated[
+        int,
+        typer.Option(metavar="SECONDS", help="Limit for a fit of the kernel model; 0 for none."),
+    ] = 60,
     folds: Annotated[int, typer.Option(metavar="N", help="Number of cross-validation folds.")] = 5,
     jobs: Annotated[
         int, typer.Option(metavar="N", help="Number of processes; -1 for all processors.")
@@ -111,6 +117,7 @@ def compare(
     _check_at_least("--max-rows", max_rows, FEWEST_ROWS)
     _check_at_least("--components", components, 2)
     _check_at_least("--exact-rows", exact_rows, 2)
+    _check_at_least("--time-limit", time_limit, 0)
     _check_at_least("--folds", folds, 2)
     _check_at_least("--seed", seed, 0)
     n_jobs = check_jobs(jobs)
@@ -143,6 +150,7 @@ def compare(
             exact_rows=exact_rows,
             components=components,
             seed=seed,
+            settings=_settings(time_limit),
         )
         created = make_folder(out)
         check_writable(out, [*report.FILES, FILE])
@@ -178,6 +186,13 @@ def compare(
 def _check_at_least(option: str, value: int, least: int) -> None:
     if value < least:
         raise CommandError(f"{option} {value} is not valid. Pass at least {least}.")
+
+
+def _settings(time_limit: int) -> dict[str, Any]:
+    """Return the arguments of the kernel model, without those that are defaults."""
+    default = KernelRegressor().time_limit
+    limit = {} if time_limit == default else {"time_limit": time_limit or None}
+    return {**MODEL_SETTINGS, **limit}
 
 
 def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:

@@ -133,7 +133,12 @@ class Findings:
     def _recipe(self, key: str) -> snippet.Recipe:
         entry, problem = self.entry(key), self.problem
         return snippet.Recipe(
-            key, float(entry["alpha"]), float(entry["gamma"]), problem.n_components, problem.seed
+            key,
+            float(entry["alpha"]),
+            float(entry["gamma"]),
+            problem.n_components,
+            problem.seed,
+            problem.settings,
         )
 
     def scored(self, key: str) -> str:

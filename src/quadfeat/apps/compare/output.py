@@ -121,6 +121,8 @@ def _leaderboard(found: Findings, width: int) -> list[Text]:
         if row.folds:
             line += f"{100 * row.share:5.0f}%{row.loss:10.4f}{row.standard_error:9.4f}"
             line += f"{row.fit_seconds:8.1f}"
+            if row.folds < found.problem.folds:
+                line += f"  ({row.folds} of {found.problem.folds} folds)"
         else:
             line = textwrap.shorten(f"{line.strip()}: left out ({row.note})", width - 2)
             line = f"  {line}"

@@ -30,6 +30,8 @@ class Recipe(NamedTuple):
     n_components : int
         Number of features of scikit-learn's maps.
     seed : int
+    settings : mapping
+        Arguments of the kernel model.
     """
 
     contestant: str
@@ -37,6 +39,7 @@ class Recipe(NamedTuple):
     gamma: float = np.nan
     n_components: int = 0
     seed: int = 0
+    settings: Mapping[str, Any] = MODEL_SETTINGS
 
 
 def build(table: Table, recipe: Recipe, scoring: Scoring = "accuracy") -> str:
@@ -76,7 +79,7 @@ def _default(table: Table, recipe: Recipe, balanced: bool) -> str:
     """Return the code of the kernel model."""
     weights = {"class_weight": "balanced"} if balanced else {}
     seed = {"random_state": recipe.seed} if recipe.seed else {}  # 0 is the default
-    arguments = _arguments({**MODEL_SETTINGS, **weights, **seed})
+    arguments = _arguments({**recipe.settings, **weights, **seed})
     return f"{class_name(MODEL, table.task)}({arguments})"
 
 
