@@ -108,6 +108,7 @@ EXAMPLES = (
     "error_against_columns",
     "decision_boundaries",
     "gaussian_process",
+    "gap_in_the_rows",
     "learned_metric",
     "what_auto_chose",
     "digits_against_time",

@@ -161,6 +161,36 @@ def test_gradients_equal_finite_differences(name, earlier):
     assert_allclose(gradient, differences, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("unit", [3.0, 0.1], ids=["above the prior", "below"])
+def test_gradients_with_a_prior_of_the_signal_equal_finite_differences(unit):
+    which = np.arange(40, 60)
+    hoods = Neighborhoods.of(X[which], X, unit * Y, WEIGHTS, NearestRows(X).to_own(which, K))
+
+    def at(parameters, prior=7.0):
+        factors, alpha = np.split(np.exp(parameters), [3])
+        return log_likelihood(
+            Matern(1.5),
+            hoods.scaled(factors),
+            unit * Y[which],
+            1 / WEIGHTS[which],
+            alpha[0],
+            scatter=np.array([0.7, 0.2]),
+            n_spare=8.0,
+            prior=prior,
+        )
+
+    middle, step = np.log([0.7, 1.1, 1.6, 0.05]), 1e-5
+    found, without = at(middle), at(middle, 0.0)
+    excess = np.maximum(np.log(found.signal), 0.0)
+    assert_allclose(found.value, without.value - 3.5 * np.sum(excess**2))
+    assert (excess > 0).any() == (unit > 1)
+    differences = [
+        (at(middle + move).value - at(middle - move).value) / (2 * step)
+        for move in step * np.eye(len(middle))
+    ]
+    assert_allclose(np.append(found.by_factors, found.by_alpha), differences, rtol=1e-6, atol=1e-6)
+
+
 def test_the_default_signal_is_the_most_likely_one():
     which = np.arange(30)
     hoods = Neighborhoods.of(X[which], X, Y, WEIGHTS, NearestRows(X).to_own(which, K))

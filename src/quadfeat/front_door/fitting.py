@@ -63,7 +63,8 @@ def fit_table(
     name = door.scoring if isinstance(door.scoring, str) else "score"
     check_scorer(table.held_out(folds), door._judge, scorer, name)
     contest = Contest(chosen, setting, timer, door._judge, len(table.y))
-    played = contest.run((table.split(fold) for fold in folds), len(folds))
+    encoder = table.encoder()
+    played = contest.run((table.split(fold, encoder) for fold in folds), len(folds))
     for entry in played.entries:
         if entry.error is not None:
             check.warn_user(f"{entry.candidate.key} was left out of the contest: {entry.note}")
@@ -175,7 +176,7 @@ def _fitted(
             notes.append("The fit to all rows was interrupted, and the validated model is used.")
         else:
             return Mixture(tuple(models), shares), part, (encoder, notes)
-    part, encoder = table.rows(fold.train).encoded()
+    part, encoder = table.part(fold.train, table.encoder())
     models = [entry.model for entry, _ in outcome.winners]
     return Mixture(tuple(models), shares), part, (encoder, notes)
 

@@ -85,14 +85,36 @@ class Table(NamedTuple):
         weights = None if self.weights is None else self.weights[rows]
         return Part(None, self.y[rows], weights)
 
-    def split(self, fold: Fold) -> tuple[Part, Part]:
+    def encoder(self) -> TableEncoder | None:
+        """Return the encoder of all rows, which says how many outputs each column has."""
+        return TableEncoder().fit(self.X, self.y) if self.encodes else None
+
+    def part(
+        self, which: NDArray[np.intp], encoder: TableEncoder | None
+    ) -> tuple[Part, TableEncoder | None]:
+        """Return some rows as numbers, and their own encoder with the same outputs.
+
+        Parameters
+        ----------
+        which : array of shape (n_part,)
+        encoder : TableEncoder or None
+            The encoder of all rows.
+        """
+        some = self.rows(which)
+        if encoder is None:
+            return Part(some.X, some.y, some.weights), None
+        own, X = encoder.fit_transform_part(some.X, self.y, which)
+        return Part(X, some.y, some.weights), own
+
+    def split(self, fold: Fold, encoder: TableEncoder | None) -> tuple[Part, Part]:
         """Return the training rows and the held-out rows of a fold as numbers.
 
-        The held-out rows take no part in learning the encoder.
+        The encoder of all rows sets the outputs, so that parameters found on one fold fit the
+        others and all rows. It does not see the targets of held-out rows.
         """
-        train, encoder = self.rows(fold.train).encoded()
+        train, own = self.part(fold.train, encoder)
         test = self.rows(fold.test)
-        X = test.X if encoder is None else encoder.transform(test.X)
+        X = test.X if own is None else own.transform(test.X)
         return train, Part(X, test.y, test.weights)
 
     def numbers(self) -> Any:

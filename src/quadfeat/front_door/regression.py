@@ -93,9 +93,9 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
     Ctrl-C ends the contest and keeps the best candidate so far. Before the first candidate has been
     validated, it raises ``KeyboardInterrupt``.
 
-    Each candidate sees only the training rows of a fold, and so does the encoder of columns. So the
-    losses of the leaderboard are estimates for new rows, apart from the small gain of choosing the
-    best of a few.
+    Each candidate sees only the training rows of a fold, and the encoder of columns sees only their
+    targets. So the losses of the leaderboard are estimates for new rows, apart from the small gain
+    of choosing the best of a few.
 
     Examples
     --------

@@ -158,6 +158,7 @@ def log_likelihood(
     *,
     scatter: Float64Array | None = None,
     n_spare: float = 0.0,
+    prior: float = 0.0,
     n_threads: int = 1,
 ) -> LogLikelihood:
     """Return the log density of the targets of the queries given those of their neighbors.
@@ -181,6 +182,9 @@ def log_likelihood(
         The sum of the weighted squared differences between targets of copies and their means.
     n_spare : float, default=0.0
         The number of targets of copies minus the number of means.
+    prior : float, default=0.0
+        The precision of a normal prior of the logarithms of the most likely signal variances that
+        are above 1. Its log density is added.
     n_threads : int, default=1
     """
     found = condition(kernel, hoods, alpha, n_threads)
@@ -190,6 +194,7 @@ def log_likelihood(
     of_noise = np.zeros(n_outputs) if scatter is None or not n_spare else scatter / alpha
     squares = np.sum(errors**2 / variances[:, None], axis=0) + of_noise
     size = hoods.size + n_spare
+    is_free = signal is None
     if signal is None:
         # Equal targets have no variance. Their density would be infinite.
         signal = np.maximum(squares / size, np.finfo(float).tiny)
@@ -201,10 +206,14 @@ def log_likelihood(
         + n_outputs * logarithms
         + size * float(np.sum(np.log(2.0 * np.pi * signal)))
     )
-    by_mean = errors / (signal * variances[:, None])
+    # The most likely signal variance is proportional to the squares.
+    excess = np.maximum(np.log(signal), 0.0) * is_free
+    value -= 0.5 * prior * float(np.sum(excess**2))
+    shares = 1.0 + 2.0 * prior * excess / size
+    by_mean = shares * errors / (signal * variances[:, None])
     by_variance = 0.5 * (np.sum(errors * by_mean, axis=1) - n_outputs) / variances
     gradients = pull_back(kernel, hoods, alpha, by_mean, by_variance, n_threads).sum(axis=0)
     by_alpha = gradients[-1] + alpha * (by_variance @ noise)
-    by_alpha += 0.5 * (float(np.sum(of_noise / signal)) - n_outputs * n_spare)
+    by_alpha += 0.5 * (float(np.sum(shares * of_noise / signal)) - n_outputs * n_spare)
     by_signal = 0.5 * (squares / signal - size)
     return LogLikelihood(value, gradients[:-1], float(by_alpha), by_signal, signal)

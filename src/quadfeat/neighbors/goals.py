@@ -17,6 +17,12 @@ from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.settings import Settings
 from quadfeat.solvers.calibration import INVERSE_TEMPERATURES, class_scores
 
+# The precision of the prior of the logarithm of a signal variance that exceeds the variance of the
+# targets. Without it, a few hundred rows of a smooth function are almost equally likely for ever
+# larger signal variances and lengthscales. Predictions among the rows hardly differ, but intervals
+# outside the rows would be up to 200 standard deviations of the targets wide, instead of about 6.
+PRIOR = 1.0
+
 
 class Cost(NamedTuple):
     """A mean loss of rows, and its derivatives.
@@ -84,6 +90,13 @@ class Goal(ABC):
     ) -> Cost:
         """Return the cost of settings on own rows, given their neighborhoods."""
 
+    def start_cost(
+        self, process: LocalProcess, hoods: Neighborhoods, which: Array, settings: Settings
+    ) -> float:
+        """Return the cost of settings to start from, which may be far from the best ones."""
+        extra = self.best_extra(process, hoods, which, settings)
+        return self.cost(process, hoods, which, settings, extra).value
+
     @abstractmethod
     def validated(self, process: LocalProcess, which: Array) -> tuple[float, float]:
         """Return the leave-one-out loss of some rows, and its standard error.
@@ -138,9 +151,15 @@ class NumericGoal(Goal):
         settings: Settings,
         extra: Float64Array,
     ) -> Cost:
-        found = process.likelihood_of(hoods, which, settings)
+        found = process.likelihood_of(hoods, which, settings, PRIOR)
         slopes = np.append(found.by_factors, found.by_alpha)
         return Cost(-found.value, -slopes).per_row(len(which))
+
+    def start_cost(
+        self, process: LocalProcess, hoods: Neighborhoods, which: Array, settings: Settings
+    ) -> float:
+        # Signal variances far from the best settings say nothing.
+        return -process.likelihood_of(hoods, which, settings).value / len(which)
 
     def validated(self, process: LocalProcess, which: Array) -> tuple[float, float]:
         """Return the mean squared error in units of the variance of the targets."""

@@ -32,7 +32,7 @@ from quadfeat.learning.lengthscales import ALPHA_RANGE, START_ALPHA, learn
 from quadfeat.neighbors.goals import Goal
 from quadfeat.neighbors.process import LocalProcess
 from quadfeat.neighbors.rows import DistinctRows
-from quadfeat.neighbors.settings import Settings, projected
+from quadfeat.neighbors.settings import Settings
 
 # Number of rows to learn the start from, of a batch, and to validate settings on.
 START_ROWS = 1000
@@ -188,7 +188,7 @@ class LocalSearch:
 
     def _best(self) -> Tried:
         (name, kernel), *others = self.wanted.families.items()
-        start = self._start(kernel, self.wanted.projection)
+        start = self._start(kernel)
         if not self.can_learn:
             return Tried(name, start, float("nan"), float("nan"), 0, self.clock.seconds)
         best = self._best_way(name, start)
@@ -212,7 +212,8 @@ class LocalSearch:
         """
         starts = {"": start}
         if not self.wanted.is_given and (projection := compressing(self.rows)) is not None:
-            starts[COMPRESSED] = self._start(start.kernel, projection)
+            # Lengthscales were learned with clipped outliers, so they also suit compressed tails.
+            starts[COMPRESSED] = self._best_width(replace(start, projection=projection))[1]
         best = self._best_columns(name, starts)
         before, other = self.goal, self.goal.alternative
         # Without rows that no batch contains, a smaller error may be chance.
@@ -238,12 +239,11 @@ class LocalSearch:
         good = [one for one in compressed if one.loss <= (1.0 - COMPRESSION_GAIN) * plain.loss]
         return good[0] if good else plain
 
-    def _start(self, kernel: SeparationKernel, projection: Projection | None) -> Settings:
+    def _start(self, kernel: SeparationKernel) -> Settings:
         """Return the settings to start from."""
-        wanted, rows = self.wanted, self.rows
+        wanted, X, projection = self.wanted, self.rows.X, self.wanted.projection
         number = LEARNING_NEIGHBORS if wanted.n_neighbors is None else wanted.n_neighbors
-        X = rows.X if projection is None else projected(rows.X, projection)
-        d = X.shape[1]
+        d = X.shape[1] if projection is None else projection.width
         part = slice(START_ROWS)
         found: Any = kernel
         alpha = START_ALPHA
@@ -251,7 +251,7 @@ class LocalSearch:
             learned = learn(
                 kernel,
                 X[part],
-                rows.Y[part],
+                self.rows.Y[part],
                 each=wanted.lengthscales == "ard",
                 ranges=np.ptp(X, axis=0),
                 stop=self.clock.is_over,
@@ -265,13 +265,13 @@ class LocalSearch:
         if wanted.lengthscales is None or not self.can_learn:
             return starts[0]
         if self.goal.tries_usual_scales and wanted.lengthscales == "ard":
-            starts.append(self._usual(starts[0], X))
+            starts.append(self._usual(starts[0]))
         return min((self._best_width(one) for one in starts), key=itemgetter(0))[1]
 
-    def _usual(self, settings: Settings, X: Float64Array) -> Settings:
+    def _usual(self, settings: Settings) -> Settings:
         """Return settings with the usual scale of each column, where a sample has one."""
-        sample = X[:START_ROWS]
-        _, units = standardized(sample, np.ones(len(sample)), np.ptp(X, axis=0))
+        X = self.rows.X[:START_ROWS]
+        _, units = standardized(X, np.ones(len(X)), np.ptp(self.rows.X, axis=0))
         factor = settings.kernel.usual_factor(max(1, int(np.count_nonzero(units))))
         usual = np.divide(factor, units, out=settings.factors.copy(), where=units > 0)
         return replace(settings, factors=usual)
@@ -290,8 +290,7 @@ class LocalSearch:
         for multiple in MULTIPLES:
             for alpha in alphas if self.wanted.alpha is None else (settings.alpha,):
                 other = replace(settings, factors=settings.factors * multiple, alpha=alpha)
-                extra = self.goal.best_extra(process, hoods, which, other)
-                found.append((self.goal.cost(process, hoods, which, other, extra).value, other))
+                found.append((self.goal.start_cost(process, hoods, which, other), other))
         least = min(cost for cost, _ in found)
         return next(one for one in found if one[0] <= least + TIED / len(which))
 

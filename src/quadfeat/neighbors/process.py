@@ -116,11 +116,16 @@ class LocalProcess:
         ).sum(axis=0)
 
     def likelihood_of(
-        self, hoods: Neighborhoods, which: Array, settings: Settings | None = None
+        self,
+        hoods: Neighborhoods,
+        which: Array,
+        settings: Settings | None = None,
+        prior: float = 0.0,
     ) -> LogLikelihood:
         """Return the log likelihood of own rows given neighborhoods, with other settings if given.
 
-        The neighborhoods are scaled by the factors of the process.
+        The neighborhoods are scaled by the factors of the process. ``prior`` is that of
+        :func:`log_likelihood`.
         """
         rows, settings = self.rows, self.settings if settings is None else settings
         if settings is not self.settings:
@@ -134,6 +139,7 @@ class LocalProcess:
             settings.alpha,
             scatter=rows.scatter[which].sum(axis=0),
             n_spare=float(rows.n_spare[which].sum()),
+            prior=prior,
             n_threads=self._nearest.n_threads,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,9 +9,11 @@ import numpy as np
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine.threads import one_blas_thread
 
-# Queries and points of a block of distances.
+# Queries and points of a block of distances. The first points are fewer: all of them are sorted,
+# and of the others only those that are nearer.
 QUERIES_AT_ONCE = 256
-POINTS_AT_ONCE = 2**15
+FIRST_POINTS = 2**12
+POINTS_AT_ONCE = 2**14
 
 # Number of candidates in addition to the neighbors: rounding errors rarely change more ranks.
 SPARE = 16
@@ -51,10 +52,15 @@ class Scan:
         spread = float(np.abs(points - middle).max())
         # Keep squares of norms in the range of float32.
         self._middle, self._unit = middle, spread if spread > 0 else 1.0
-        self._small = self.reduced(points)
-        self._norms = np.einsum("ij,ij->i", self._small, self._small)
-        # Products of d terms and the rounding of coordinates have at most this relative error.
-        self._error = np.float32((points.shape[1] + 8) * np.finfo(np.float32).eps)
+        # Products of d terms and the rounding of coordinates change squared distances by at most
+        # this part of the squared norms of both points.
+        n_rows, d = points.shape
+        self._kept = np.float32(1.0 - 2.0 * (d + 8) * np.finfo(np.float32).eps)
+        # Points have their norm as last column.
+        self._small = np.empty((n_rows, d + 1), dtype=np.float32)
+        small = self._small[:, :d]
+        small[:] = self.reduced(points)
+        self._small[:, d] = np.einsum("ij,ij->i", small, small) * self._kept
 
     def query(self, queries: Float64Array, k: int, n_threads: int) -> Array:
         """Return the indices of the ``k`` nearest points of each query, nearest first."""
@@ -107,36 +113,38 @@ class Scan:
 
         The bounds are those of squared distances in units, minus the norm of the query.
         """
-        small = self.reduced(queries)
-        lowest = np.empty((len(queries), 0), dtype=np.float32)
-        candidates = np.empty((len(queries), 0), dtype=np.int64)
-        for start in range(0, len(self.points), POINTS_AT_ONCE):
-            bounds = self._bounds(small, slice(start, start + POINTS_AT_ONCE))
-            which = _smallest(bounds, n_candidates)
-            lowest = np.hstack([lowest, np.take_along_axis(bounds, which, axis=1)])
-            candidates = np.hstack([candidates, which + start])
+        extended, norms = self._extended(queries)
+        lowest = extended @ self._small[:FIRST_POINTS].T
+        candidates = _smallest(lowest, n_candidates)
+        lowest = np.take_along_axis(lowest, candidates, axis=1)
+        for start in range(FIRST_POINTS, len(self.points), POINTS_AT_ONCE):
+            bounds = extended @ self._small[start : start + POINTS_AT_ONCE].T
+            if candidates.shape[1] < n_candidates:
+                limits = np.full(len(bounds), np.inf, dtype=np.float32)
+            else:
+                limits = lowest.max(axis=1)
+            nearer, which = _below(bounds, limits)
+            lowest, candidates = np.hstack([lowest, nearer]), np.hstack([candidates, which + start])
             which = _smallest(lowest, n_candidates)
             lowest = np.take_along_axis(lowest, which, axis=1)
             candidates = np.take_along_axis(candidates, which, axis=1)
-        exact = small.astype(np.float64)
-        norms = (1.0 - 2.0 * float(self._error)) * np.einsum("ij,ij->i", exact, exact)
         return lowest, candidates, norms
 
-    def _bounds(self, small: Array, part: slice) -> Array:
-        """Return lower bounds of squared distances, minus the norms of the queries."""
-        bounds = small @ self._small[part].T
-        bounds *= np.float32(-2.0)
-        bounds += self._norms[part] * (1 - 2 * self._error)
-        return bounds
+    def _extended(self, queries: Float64Array) -> tuple[Array, Float64Array]:
+        """Return queries whose products with points are lower bounds, and what to add to these."""
+        small = self.reduced(queries)
+        exact = small.astype(np.float64)
+        norms = float(self._kept) * np.einsum("ij,ij->i", exact, exact)
+        ones = np.ones((len(small), 1), dtype=np.float32)
+        return np.hstack([np.float32(-2.0) * small, ones]), norms
 
     def _of_row(self, query: Float64Array, k: int, farthest: float) -> Array:
         """Return the nearest points of a query among all that may be this near."""
-        small = self.reduced(query[None])
-        norm = (1.0 - 2.0 * float(self._error)) * float(np.sum(small.astype(np.float64) ** 2))
-        near = [
-            start + np.flatnonzero(bounds.astype(np.float64) + norm <= farthest)
-            for start, bounds in self._bounds_of_row(small)
-        ]
+        extended, norms = self._extended(query[None])
+        near = []
+        for start in range(0, len(self.points), POINTS_AT_ONCE):
+            bounds = self._small[start : start + POINTS_AT_ONCE] @ extended[0]
+            near.append(start + np.flatnonzero(bounds.astype(np.float64) + norms <= farthest))
         return self._nearest(query, np.concatenate(near), k)
 
     def _nearest(self, query: Float64Array, candidates: Array, k: int) -> Array:
@@ -145,10 +153,6 @@ class Scan:
         parts = [candidates[start : start + step] for start in range(0, len(candidates), step)]
         squares = np.hstack([self.squares(query[None], part[None])[0] for part in parts])
         return candidates[_order(squares, candidates)[:k]]
-
-    def _bounds_of_row(self, small: Array) -> Iterator[tuple[int, Array]]:
-        for start in range(0, len(self.points), POINTS_AT_ONCE):
-            yield start, self._bounds(small, slice(start, start + POINTS_AT_ONCE))[0]
 
     def sorted(self, queries: Float64Array, found: Array) -> Array:
         """Return indices of points by their distance from the query, nearest first."""
@@ -171,6 +175,20 @@ def _smallest(values: Array, k: int) -> Array:
     if k >= values.shape[1]:
         return np.broadcast_to(np.arange(values.shape[1]), values.shape)
     return np.argpartition(values, k - 1, axis=1)[:, :k]
+
+
+def _below(values: Array, limits: Array) -> tuple[Array, Array]:
+    """Return the values of each row below its limit and their indices, filled up with infinity."""
+    rows, columns = np.divmod(np.flatnonzero(values < limits[:, None]), values.shape[1])
+    counts = np.bincount(rows, minlength=len(values))
+    starts = np.cumsum(counts) - counts
+    places = np.arange(len(rows)) - starts[rows]
+    shape = len(values), int(counts.max(initial=0))
+    found = np.full(shape, np.inf, dtype=np.float32)
+    which = np.zeros(shape, dtype=np.int64)
+    found[rows, places] = values[rows, columns]
+    which[rows, places] = columns
+    return found, which
 
 
 def _order(squares: Float64Array, indices: Array) -> Array:

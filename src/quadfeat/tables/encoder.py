@@ -156,7 +156,46 @@ class TableEncoder(TransformerMixin, VersionedState):
         ndarray of shape (n_samples, n_outputs)
             float32 if all columns are float32, otherwise float64.
         """
-        table, columns, targets = self._learn(X, y)
+        return self._training_matrix(*self._learn(X, y))
+
+    def fit_transform_part(
+        self: Self, X: Any, y: Any, rows: NDArray[np.intp]
+    ) -> tuple[Self, Array]:
+        """Return a copy that has seen the targets of some rows only, and these rows encoded.
+
+        All such copies have the same outputs. So parameters of a model that were learned on one
+        part, such as lengthscales, fit the encoding of another part, or of all rows.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_part, n_features)
+            Some of the rows that this encoder was fitted to.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            The targets that this encoder was fitted to.
+        rows : int array of shape (n_part,)
+            The positions of the rows.
+
+        Returns
+        -------
+        TableEncoder
+            The copy.
+        ndarray of shape (n_part, n_outputs)
+            The rows, encoded as by :meth:`fit_transform`.
+        """
+        check_is_fitted(self)
+        table = read_table(X, getattr(self, "feature_names_in_", None))
+        columns = _read_again(self.encodings_, table, type(self).__name__)
+        uses_targets = any(hasattr(one, "encode_training") for one in self.encodings_)
+        targets = MeanTargets.of(y).rows(rows) if uses_targets else None
+        part = copy.copy(self)
+        pairs = zip(self.encodings_, columns, strict=True)
+        part.encodings_ = tuple(one.relearned(column, targets) for one, column in pairs)
+        return part, part._training_matrix(table, columns, targets)
+
+    def _training_matrix(
+        self, table: Table, columns: Sequence[Column], targets: MeanTargets | None
+    ) -> Array:
+        """Return the training rows, encoded by cross-fitting."""
         n_rows = table.n_rows
         folds = generator(self.random_state).permutation(n_rows) % N_FOLDS
 
@@ -202,19 +241,11 @@ class TableEncoder(TransformerMixin, VersionedState):
         name, held = type(owner).__name__, snapshot(self)
         table = read_table(X, getattr(held, "feature_names_in_", None), name)
         validate_data(snapshot(owner), table.X, reset=False, skip_check_array=True)
-        encodings = held.encodings_
-        columns = []
-        for position, encoding in enumerate(encodings):
-            try:
-                columns.append(read_as(encoding.reads, table.columns[position]))
-            except ValueError as error:
-                raise ValueError(
-                    f"column {table.label(position)} of X contains {error}, but it contained "
-                    f"{KIND_WORDS[encoding.reads]} when {name} was fitted. Convert it."
-                ) from None
+        columns = _read_again(held.encodings_, table, name)
         _check_finite(columns, table, name)
         parts = (
-            encoding.encode(column) for encoding, column in zip(encodings, columns, strict=True)
+            encoding.encode(column)
+            for encoding, column in zip(held.encodings_, columns, strict=True)
         )
         return _matrix(parts, table.n_rows, len(held.input_of_output_), table.dtype)
 
@@ -318,6 +349,20 @@ class TableEncoder(TransformerMixin, VersionedState):
             f"encodings_ are for {n_columns} columns, not {self.n_features_in_}",
         )
         checks.check_column_names(self)
+
+
+def _read_again(encodings: Sequence[ColumnEncoding], table: Table, owner: str) -> list[Column]:
+    """Return the columns of a table, each of the kind that its encoding takes."""
+    columns = []
+    for position, encoding in enumerate(encodings):
+        try:
+            columns.append(read_as(encoding.reads, table.columns[position]))
+        except ValueError as error:
+            raise ValueError(
+                f"column {table.label(position)} of X contains {error}, but it contained "
+                f"{KIND_WORDS[encoding.reads]} when {owner} was fitted. Convert it."
+            ) from None
+    return columns
 
 
 def _matrix(

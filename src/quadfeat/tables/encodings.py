@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from quadfeat._utils.validation import Float64Array
 from quadfeat.io import checks, register
 from quadfeat.tables.columns import Column, Kind
+
+if TYPE_CHECKING:
+    from quadfeat.tables.targets import MeanTargets
 
 
 class ColumnEncoding(ABC):
@@ -34,6 +38,13 @@ class ColumnEncoding(ABC):
     @abstractmethod
     def encode(self, column: Column) -> Float64Array:
         """Return the outputs for the rows of a column, shape (n_rows, n_outputs)."""
+
+    def relearned(self, column: Column, targets: MeanTargets | None) -> ColumnEncoding:
+        """Return an encoding with the same outputs whose targets are those of other rows.
+
+        By default, that is this encoding, because it does not depend on targets.
+        """
+        return self
 
     @abstractmethod
     def check_consistency(self) -> None:

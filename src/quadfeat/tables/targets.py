@@ -46,6 +46,10 @@ class MeanTargets:
     values: Float64Array
     suffixes: tuple[str, ...]
 
+    def rows(self, which: NDArray[np.intp]) -> MeanTargets:
+        """Return those of some rows."""
+        return MeanTargets(self.values[which], self.suffixes)
+
     @classmethod
     def of(cls, y: object) -> MeanTargets:
         """Return what to average, given targets.
@@ -116,6 +120,10 @@ class MeanEncoding(ColumnEncoding):
         levels = tuple(column.levels[code] for code in learned)
         return cls(levels, means[[*learned, -2, -1]], targets.suffixes)
 
+    def relearned(self, column: Column, targets: MeanTargets | None) -> MeanEncoding:
+        assert targets is not None
+        return MeanEncoding.of(column, targets)
+
     def suffixes(self) -> list[str]:
         return list(self.names)
 
@@ -157,6 +165,9 @@ class LevelsAndMeanEncoding(ColumnEncoding):
 
     kind = "category and mean target"
     reads = "text"
+
+    def relearned(self, column: Column, targets: MeanTargets | None) -> LevelsAndMeanEncoding:
+        return LevelsAndMeanEncoding(self.one_hot, self.mean.relearned(column, targets))
 
     def suffixes(self) -> list[str]:
         return [*self.one_hot.suffixes(), *self.mean.suffixes()]
