@@ -213,21 +213,25 @@ class Spy(RegressorMixin, BaseEstimator):
 
 
 class TestLeakage:
-    def test_the_encoder_does_not_see_held_out_rows(self):
-        Spy.seen.clear()
-        frame = pd.DataFrame({"x": np.arange(40.0), "group": ["a", "b"] * 20})
-        frame.loc[30:, "group"] = "c"
-        frame.loc[[3, 35], "x"] = np.nan
-        cv = [(np.arange(30), np.arange(30, 40))]
-        regressor(candidates=[("spy", Spy())], cv=cv).fit(frame, np.arange(40.0))
-        (train, _), (test, _), (whole, _) = Spy.seen
-        # The level "c" is unknown to the fold, and so is the median of all rows.
-        group = [column for column in range(train.shape[1]) if set(train[:, column]) == {0.0, 1.0}]
-        assert (test[:, group[-1]] == 0.5).all() or (test[:, group] == 0.0).all()
-        expected = TableEncoder().fit(frame[:30])
-        assert_array_equal(train, expected.transform(frame[:30]))
-        assert_array_equal(test, expected.transform(frame[30:]))
-        assert whole.shape[1] > train.shape[1]
+    def test_the_encoder_does_not_see_held_out_targets(self):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame(
+            {"x": rng.standard_normal(60), "code": rng.choice([f"c{k}" for k in range(35)], 60)}
+        )
+        targets, cv = rng.standard_normal(60), [(np.arange(40), np.arange(40, 60))]
+        model = regressor(candidates=[("spy", Spy())], cv=cv)
+        seen = []
+        for y in (targets, np.where(np.arange(60) < 40, targets, 1e3)):
+            Spy.seen.clear()
+            model.fit(frame, y)
+            assert model.encoder_.kinds_[1].endswith("mean target")
+            seen.append([table for table, _ in Spy.seen])
+        (train, test, whole), (same_train, same_test, other) = seen
+        assert_array_equal(train, same_train)
+        assert_array_equal(test, same_test)
+        assert not np.array_equal(whole, other)
+        # All have the same outputs, so that a kernel suits all of them.
+        assert train.shape[1] == test.shape[1] == whole.shape[1]
 
     def test_many_levels_of_chance_do_not_help(self):
         # Each level has few rows. Mean targets of the rows themselves would give targets away.
