@@ -20,7 +20,7 @@ SEARCHES = ("auto", "exact", "approximate")
 # for each point, and in addition for each of its coordinates. ``benchmarks/neighbors.py`` measures
 # them.
 TREE_COST = 1.5
-SCAN_COSTS = (2.8, 0.018)
+SCAN_COSTS = (2.2, 0.017)
 
 # The number of neighbors to choose for.
 USUAL_NEIGHBORS = 32
