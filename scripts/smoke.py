@@ -82,13 +82,19 @@ def check_accuracy() -> None:
 
 
 def check_command() -> None:
-    """Check that the command prints its help or, without its requirements, what to install."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "quadfeat", "--help"], capture_output=True, text=True
-    )
+    """Check that the command prints its help and, without its requirements, what to install."""
+
+    def quadfeat(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "quadfeat", *words]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    ran = quadfeat("--help")
+    assert ran.returncode == 0, ran
+    assert "compare" in ran.stdout, ran
+    ran = quadfeat("compare", "--help")
     if find_spec("typer") is not None:
         assert ran.returncode == 0, ran
-        assert "compare" in ran.stdout, ran
+        assert "--target" in ran.stdout, ran
     else:
         assert ran.returncode == 1, ran
         assert "pip install 'quadfeat[study]'" in ran.stderr, ran
