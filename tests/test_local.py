@@ -381,6 +381,17 @@ class TestSearch:
     def test_exact_searches_have_a_recall_of_one(self, given):
         assert given.recall_ == 1.0
 
+    def test_many_columns_with_any_threads_and_batches(self):
+        """A scan finds the neighbors, not a tree."""
+        random = np.random.default_rng(0)
+        rows, queries = random.standard_normal((700, 30)), random.standard_normal((300, 30))
+        model = LocalGaussianProcess(kernels.Matern(1.5, length_scale=6.0), n_neighbors=20)
+        model.set_params(alpha=0.1).fit(rows, rows[:, 0])
+        whole = model.predict(queries)
+        threads = clone(model).set_params(n_jobs=3).fit(rows, rows[:, 0])
+        assert_array_equal(threads.predict(queries), whole)
+        assert_array_equal([model.predict(query[None])[0] for query in queries[:20]], whole[:20])
+
     @pytest.mark.skipif(not is_available(), reason="faiss is not installed")
     def test_approximate_search(self, given):
         model = clone(GIVEN).set_params(search="approximate").fit(X, Y)
