@@ -6,11 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import model_selection
 from sklearn.model_selection import GroupKFold, check_cv
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array
 from quadfeat.data.sampling import Ends, unit_free_keys
+from quadfeat.io.registry import register_by_parameters
+
+# Splitters that models with the parameter cv can be saved with.
+for _name in (
+    *("KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "TimeSeriesSplit"),
+    *("ShuffleSplit", "StratifiedShuffleSplit", "GroupShuffleSplit", "PredefinedSplit"),
+    *("LeaveOneOut", "LeaveOneGroupOut", "LeavePGroupsOut"),
+):
+    register_by_parameters(getattr(model_selection, _name))
 
 # Below these numbers of units (rows, or groups of rows), every row is held out in one of so many
 # folds. Larger tables hold out a share of the rows once, but at least and at most so many rows.

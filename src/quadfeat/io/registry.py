@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from typing import Any, TypeVar, overload
 
 from sklearn.base import BaseEstimator
@@ -57,15 +58,20 @@ class Registration:
         The name of the class in files.
     is_model : bool
         Whether ``quadfeat.save`` accepts such an object on its own, not only as a part.
+    parameters : tuple of str or None
+        For a class of another package whose constructor only stores its parameters: their names.
     """
 
     kind: type[Any]
     name: str
     is_model: bool
+    parameters: tuple[str, ...] | None = None
 
     @property
     def is_record(self) -> bool:
-        """Whether the class is a dataclass or named tuple, which its constructor builds."""
+        """Whether the constructor builds an object: that of a dataclass, for example."""
+        if self.parameters is not None:
+            return True
         return not self.is_estimator and bool(is_dataclass(self.kind) or _is_named_tuple(self.kind))
 
     @property
@@ -76,6 +82,8 @@ class Registration:
     @property
     def required(self) -> tuple[str, ...]:
         """The attributes that every object of the class has."""
+        if self.parameters is not None:
+            return self.parameters
         if self.is_estimator:
             return tuple(self.kind._get_param_names())
         if is_dataclass(self.kind):
@@ -252,6 +260,14 @@ def register(
         del _BY_NAME[one]
     _BY_CLASS[kind] = entry
     _BY_NAME.update(dict.fromkeys(names, entry))
+    return kind
+
+
+def register_by_parameters(kind: Class) -> Class:
+    """Register a class of scikit-learn whose constructor only stores its parameters."""
+    entry = Registration(kind, kind.__name__, False, tuple(signature(kind).parameters))
+    _check_name(entry.name, kind)
+    _BY_CLASS[kind] = _BY_NAME[entry.name] = entry
     return kind
 
 
