@@ -8,6 +8,10 @@ which KernelRegressor contains. HistGradientBoosting gets the same columns, with
 for categories and missing values, and year, month, weekday and hour of a date as integers.
 
     QUADFEAT_DATA=folder python benchmarks/raw_frames.py [--out docs/measured]
+
+The table of docs/cli.md is a sample of bike:
+
+    QUADFEAT_DATA=folder python benchmarks/raw_frames.py --frames . --tables bike --rows 2000
 """
 
 from __future__ import annotations
@@ -50,6 +54,7 @@ class Raw(NamedTuple):
     frame: pd.DataFrame
     y: Array
     is_regression: bool
+    target: str
 
 
 def bike() -> Raw:
@@ -75,7 +80,7 @@ def bike() -> Raw:
     rng = np.random.default_rng(0)
     for name in ("weather", "hum", "windspeed"):
         frame.loc[rng.random(len(frame)) < MISSING_SHARE, name] = None
-    return Raw(frame, file["y"].astype(np.float64), True)
+    return Raw(frame, file["y"].astype(np.float64), True, "count")
 
 
 def adult() -> Raw:
@@ -89,7 +94,7 @@ def adult() -> Raw:
             levels = part.columns.str.removeprefix(f"{name}_")
             text = levels.to_numpy(dtype=object)[part.to_numpy().argmax(axis=1)]
             frame[name] = np.where(text == "?", None, text)
-    return Raw(frame, file["y"], False)
+    return Raw(frame, file["y"], False, "income")
 
 
 FRAMES = {"bike": bike, "adult": adult}
@@ -140,6 +145,13 @@ def scored(model: Any, X: Any, y: Array, X_test: Any, y_test: Array) -> scores.S
     return found | {"seconds": time.process_time() - start}
 
 
+def write(raw: Raw, path: Path, n_rows: int | None) -> None:
+    """Write a frame with its targets, or a random sample of its rows, for ``quadfeat compare``."""
+    frame = raw.frame.assign(**{raw.target: raw.y})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.sample(n_rows, random_state=0).to_csv(path, index=False)
+
+
 def main() -> None:
     """Print a table, and write it if asked to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -147,7 +159,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="fit to a random sample of the training rows")
     parser.add_argument("--only", help="fit only models whose name contains this text")
     parser.add_argument("--out", type=Path, help="folder for CSV files")
+    parser.add_argument("--frames", type=Path, help="only write the frames to this folder, as CSV")
     options = parser.parse_args()
+    if options.frames is not None:
+        for name in options.tables:
+            write(FRAMES[name](), options.frames / f"{name}.csv", options.rows)
+        return
     table = Table("raw-frames", ["table", "model", "score", "log loss", "CPU s"])
     table.start("R2 or accuracy on the test rows of the usual split")
     for name in options.tables:

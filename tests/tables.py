@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-# Without a contest, a fit takes a second instead of several.
-FAST = {"candidates": ["features"]}
+# Without a contest, a fit takes a fraction of a second instead of several.
+FAST = {"candidates": ["neighbors"]}
 
 
 def command(*arguments, settings=FAST, draw=True):

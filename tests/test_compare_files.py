@@ -20,7 +20,7 @@ from quadfeat.apps.reporting.text import encoded, printable, quoted, shell_quote
 from tables import FAST, without_figures
 
 NAME = os.fsdecode(b"caf\xe9\n1")  # neither UTF-8 nor one line
-SMALL = {"max_components": 8, "folds": 2, "jobs": 1}
+SMALL = {"components": 8, "folds": 2, "jobs": 1}
 ODD = ["a\0b", "tab\t", "two\nlines", "\x1b[31m", "\x9b31m", "\u2028", "\ud800", "it's", 'a"b\\n']
 
 
@@ -247,9 +247,9 @@ class TestAll:
         frame().to_csv(tmp_path / "t.csv", index=False)
 
         def fail(*_):
-            raise CommandError("no kernel could be fitted")
+            raise CommandError("no model could be fitted")
 
         monkeypatch.setattr(contest, "run", fail)
-        with pytest.raises(CommandError, match="no kernel"):
+        with pytest.raises(CommandError, match="no model"):
             cli.compare(tmp_path / "t.csv", "y", out=tmp_path / "new" / "out", **SMALL)
         assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

@@ -6,40 +6,48 @@ from numpy.testing import assert_allclose
 
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
-from sklearn.base import clone
-from sklearn.kernel_approximation import Nystroem
+from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.metrics.pairwise import rbf_kernel
+from threadpoolctl import threadpool_limits
 
-from quadfeat import QuadratureFeatures
 from quadfeat.apps.compare import fitting
-from quadfeat.apps.compare.nystroem import BlockKernel, nystroem
+from quadfeat.apps.compare.contestants import NYSTROEM, RBF_SAMPLER
 from quadfeat.apps.compare.scoring import Coding, Prediction
-from quadfeat.kernels import ArcCosine, Gaussian, Matern
 
 
-def identity(rows):
-    return rows
+def linear(X, Y, weights):
+    """Fit the linear model. Return the fit and the features."""
+    return fitting.fit_linear(X, Y, weights), X
 
 
-class Linear:
-    """The linear kernel."""
-
-    def __call__(self, X, Y=None):
-        return X @ (X if Y is None else Y).T
-
-
-def quadrature(Z, Y, weights):
-    """Fit QuadratureRidge on a feature map. Return the fit and the features."""
-    features = QuadratureFeatures(Gaussian(0.01), n_components=50, random_state=0).fit(Z)
-    return fitting.fit_quadrature(features, Z, Y, weights), features.transform(Z)
+def random_features(X, Y, weights):
+    fit = fitting.fit_map(RBF_SAMPLER, X, Y, weights, size=60, seed=3)
+    features = RBFSampler(gamma=fit.gamma, n_components=60, random_state=3)
+    return fit, features.fit_transform(X)
 
 
-def linear(Z, Y, weights):
-    return fitting.fit_linear(identity, Z, Y, weights), Z
+def landmarks(X, Y, weights):
+    fit = fitting.fit_map(NYSTROEM, X, Y, weights, size=20, seed=3)
+    features = Nystroem(gamma=fit.gamma, n_components=20, random_state=3)
+    return fit, features.fit_transform(X)
 
 
-def exact(Z, Y, weights):
-    return fitting.fit_exact(Linear(), Z, Y, weights), Z
+def exact(X, Y, weights):
+    """Return features whose inner products are the kernel."""
+    fit = fitting.fit_exact(X, Y, weights)
+    values, vectors = np.linalg.eigh(rbf_kernel(X, gamma=fit.gamma))
+    return fit, vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+RIDGES = [linear, random_features, landmarks, exact]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Use one thread, as the comparison does."""
+    with threadpool_limits(1):
+        yield
 
 
 class TestFits:
@@ -47,19 +55,22 @@ class TestFits:
     @pytest.mark.parametrize(
         ("fit_model", "n"),
         [
-            *((model, n) for model in (quadrature, linear, exact) for n in (30, 400)),
-            *((model, fitting.SEARCH_ROWS + 500) for model in (quadrature, linear)),
+            *(
+                (model, n)
+                for model in (linear, random_features, landmarks, exact)
+                for n in (30, 300)
+            ),
+            *((model, fitting.SEARCH_ROWS + 500) for model in (linear, landmarks)),
         ],
     )
     def test_same_predictions_as_scikit_learn(self, fit_model, n, weighted):
         rng = np.random.default_rng(0)
-        Z, Y = rng.standard_normal((n, 50)) + 1.0, rng.standard_normal((n, 2)) + 3.0
+        X, Y = rng.standard_normal((n, 10)) + 1.0, rng.standard_normal((n, 2)) + 3.0
         weights = rng.uniform(0.5, 2.0, n) if weighted else None
-        fit, features = fit_model(Z, Y, weights)
+        fit, features = fit_model(X, Y, weights)
         theirs = Ridge(alpha=fit.alpha).fit(features, Y, sample_weight=weights)
-        # Exact kernel ridge penalizes the intercept a little, and quadfeat multiplies in float32.
-        tolerance = {linear: 1e-8, quadrature: 1e-5, exact: 1e-4}[fit_model]
-        assert_allclose(fit.predict(Z), theirs.predict(features), atol=tolerance)
+        tolerance = 1e-4 if fit_model is exact else 1e-8  # which penalizes the intercept a little
+        assert_allclose(fit.predict(X), theirs.predict(features), atol=tolerance)
 
     @pytest.mark.parametrize("fit_model", [linear, exact])
     def test_noise_needs_a_large_penalty(self, fit_model):
@@ -69,27 +80,19 @@ class TestFits:
         noise = rng.standard_normal((60, 1))
         assert fit_model(Z, noise, None)[0].alpha == fitting.PENALTIES[-1]
 
-    @pytest.mark.parametrize("weighted", [False, True])
-    def test_quadrature_chooses_the_penalty_by_leave_one_out_errors(self, weighted):
-        rng = np.random.default_rng(0)
-        X = rng.standard_t(3, (fitting.SEARCH_ROWS + 500, 4))
-        y = np.tanh(X[:, :1] * X[:, 1:2]) + 0.3 * rng.standard_normal((len(X), 1))
-        # With these features the best penalty is 1, which quadfeat prefers if others are as good.
-        features = QuadratureFeatures(
-            Gaussian(0.1), rule="orf", n_components=128, random_state=0
-        ).fit(X)
-        weights = rng.choice([0.5, 8.0], len(X)) if weighted else None
-        ours = fitting.fit_quadrature(features, X, y, weights)
-        theirs = fitting.fit_linear(features.transform, X, y, weights)
-        assert ours.alpha == theirs.alpha
-        assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-3)
+    def test_the_width_follows_the_target(self):
+        X = np.random.default_rng(0).standard_normal((400, 3))
+        wide, narrow = (fitting.best_gamma(X, np.sin(k * X[:, :1])) for k in (0.5, 6.0))
+        assert wide < narrow
+        assert {wide, narrow} <= set(fitting.gammas(3))
 
     @pytest.mark.parametrize("fit_model", [linear, exact])
     def test_equal_columns(self, fit_model):
         Z = np.repeat(np.random.default_rng(0).standard_normal((100, 1)), 3, axis=1)
-        assert_allclose(fit_model(Z, Z[:, :1], None)[0].predict(Z), Z[:, :1], atol=1e-3)
+        tolerance = 1e-3 if fit_model is linear else 0.02  # a Gaussian kernel bends lines
+        assert_allclose(fit_model(Z, Z[:, :1], None)[0].predict(Z), Z[:, :1], atol=tolerance)
 
-    @pytest.mark.parametrize("fit_model", [quadrature, linear])
+    @pytest.mark.parametrize("fit_model", [linear, landmarks])
     def test_a_sample_with_one_class(self, fit_model):
         n = fitting.SEARCH_ROWS + 100
         Z = np.random.default_rng(0).standard_normal((n, 2))
@@ -98,7 +101,7 @@ class TestFits:
 
     @pytest.mark.parametrize("classes", [2, 3])
     @pytest.mark.parametrize("scoring", ["accuracy", "balanced-accuracy"])
-    @pytest.mark.parametrize("fit_model", [quadrature, linear, exact])
+    @pytest.mark.parametrize("fit_model", RIDGES)
     def test_classes_are_coded_as_in_scikit_learn(self, classes, scoring, fit_model):
         rng = np.random.default_rng(0)
         y = np.array(["a", "b", "c"])[np.minimum(rng.geometric(0.6, 200) - 1, classes - 1)]
@@ -113,21 +116,3 @@ class TestFits:
             expected = np.mean([right[y == one].mean() for one in np.unique(y)])
         scores = coding.scores(Prediction(fit.predict(Z)), y)
         assert_allclose(scores[scoring.replace("-", "_")], expected)
-
-
-class TestNystroem:
-    @pytest.mark.parametrize(
-        "make", [nystroem, lambda kernel, **how: Nystroem(BlockKernel(kernel), **how)]
-    )
-    def test_same_features_as_scikit_learn(self, make):
-        X = np.random.default_rng(0).standard_normal((100, 3))
-        ours = make(Gaussian(0.3), n_components=40, random_state=0).fit_transform(X)
-        theirs = Nystroem(gamma=0.3, n_components=40, random_state=0).fit_transform(X)
-        assert_allclose(ours @ ours.T, theirs @ theirs.T, atol=1e-8)
-
-    def test_block_kernel_implements_the_interface_of_scikit_learn(self):
-        X = np.random.default_rng(0).standard_normal((20, 3))
-        kernel = BlockKernel(Matern(1.5, length_scale=2.0))
-        assert_allclose(kernel.diag(X), kernel(X).diagonal())
-        assert not kernel.is_stationary()
-        assert clone(nystroem(ArcCosine(1), n_components=5)).fit(X).transform(X).shape == (20, 5)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 pytest.importorskip("typer", reason="needs quadfeat[study]")
 
 from quadfeat.apps.compare import snippet
-from quadfeat.apps.compare.contest import LINEAR
+from quadfeat.apps.compare.contestants import LINEAR
 from quadfeat.apps.compare.table import load
 from quadfeat.apps.reporting.errors import CommandError
 
@@ -162,7 +162,7 @@ class TestNumbers:
         frame = run_code(table, monkeypatch)
         assert frame["day"].iloc[0] == "12.05.2020"
         assert_allclose(frame["amount"], (LARGE / 7).round(2))
-        script = snippet.build(table, LINEAR, None, 0, alpha=1.0)
+        script = snippet.build(table, snippet.Recipe(LINEAR, alpha=1.0))
         subprocess.run([sys.executable, "-W", "error", "-c", script], cwd=tmp_path, check=True)
 
     def test_numbers_that_do_not_fit_are_mentioned(self, tmp_path):

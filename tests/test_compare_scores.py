@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import time
 from importlib.util import find_spec
 
@@ -19,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from quadfeat import KernelClassifier, KernelRegressor
-from quadfeat.apps.compare import boosting, columns, conclusions, contest, fitting, verdict
+from quadfeat.apps.compare import boosting, conclusions, contest, fitting, verdict
 from quadfeat.apps.compare.boosting import HIST, LIGHTGBM
 from quadfeat.apps.compare.contest import Problem
 from quadfeat.apps.compare.contestants import (
@@ -29,14 +28,13 @@ from quadfeat.apps.compare.contestants import (
     MAPS,
     MODEL,
     NYSTROEM,
-    OURS,
     RBF_SAMPLER,
 )
 from quadfeat.apps.compare.measuring import PeakMemory, cpu_seconds
 from quadfeat.apps.compare.scoring import Coding, Prediction
-from tables import FAST, command, people, run_script, save
+from tables import FAST, command, people, save
 
-SMALL = ["--max-components", "16", "--folds", "3", "--jobs", "1"]
+SMALL = ["--components", "16", "--folds", "3", "--jobs", "1"]
 
 
 @pytest.fixture(autouse=True)
@@ -140,32 +138,30 @@ class TestMeasuring:
 def circles(scoring="accuracy", n=160):
     X, y = make_circles(n, noise=0.1, factor=0.5, random_state=0)
     frame = pd.DataFrame(X, columns=["a", "b"])
-    return Problem(frame, y, columns.describe(frame), scoring, folds=3, max_components=16)
+    return Problem(frame, y, scoring, folds=3, components=16, settings=FAST)
 
 
 class TestContestants:
-    def test_the_kernel_model_gets_raw_columns(self, monkeypatch):
-        for name, value in FAST.items():
-            monkeypatch.setitem(fitting.MODEL_SETTINGS, name, value)
+    def test_the_kernel_model_gets_the_columns_of_the_file(self):
         problem = circles()
-        sides = np.where(problem.rows["a"] > 0, "right", None)
-        problem.raw = problem.rows.assign(side=sides)
+        problem.rows["side"] = np.where(problem.rows["a"] > 0, "right", None)
         fold = problem.fold(0)
         assert_allclose(fold.X_train.std(axis=0), 1.0)
-        assert list(fold.raw_train) == ["a", "b", "side"]
-        assert_array_equal(fold.raw_test["side"].isna(), fold.raw_test["a"] <= 0)
-        row = contest.run_cell(problem, contest.Cell("contest", MODEL, 0))
-        seed = contest.seed_of(0, MODEL, 0)
-        model = KernelClassifier(**fitting.MODEL_SETTINGS, random_state=seed)
-        model.fit(fold.raw_train, fold.y_train)
-        assert row["accuracy"] == model.score(fold.raw_test, fold.y_test)
-        expected = metrics.log_loss(fold.y_test, model.predict_proba(fold.raw_test))
+        assert list(fold.train) == ["a", "b", "side"]
+        assert_array_equal(fold.test["side"].isna(), fold.test["a"] <= 0)
+        row = contest.run_cell(problem, contest.Cell(MODEL, 0))
+        model = KernelClassifier(**FAST, random_state=contest.seed_of(0, MODEL, 0))
+        model.fit(fold.train, fold.y_train)
+        assert row["accuracy"] == model.score(fold.test, fold.y_test)
+        expected = metrics.log_loss(fold.y_test, model.predict_proba(fold.test))
         assert_allclose(row["log_loss"], expected)
+        (place,), (best,) = row["leaderboard"], model.leaderboard_
+        assert (place["candidate"], place["loss"]) == (best.name, best.loss)
 
     def test_boosted_trees_have_their_defaults(self):
         problem = circles()
         fold = problem.fold(0)
-        row = contest.run_cell(problem, contest.Cell("contest", HIST, 0))
+        row = contest.run_cell(problem, contest.Cell(HIST, 0))
         model = HistGradientBoostingClassifier(random_state=contest.seed_of(0, HIST, 0))
         model.fit(fold.X_train, fold.y_train)
         expected = metrics.log_loss(fold.y_test, model.predict_proba(fold.X_test))
@@ -178,7 +174,7 @@ class TestContestants:
 
         problem = circles()
         fold = problem.fold(0)
-        row = contest.run_cell(problem, contest.Cell("contest", LIGHTGBM, 0))
+        row = contest.run_cell(problem, contest.Cell(LIGHTGBM, 0))
         seed = contest.seed_of(0, LIGHTGBM, 0)
         model = lightgbm.LGBMClassifier(random_state=seed, verbose=-1, n_jobs=1)
         model.fit(fold.X_train, fold.y_train)
@@ -187,7 +183,7 @@ class TestContestants:
 
     def test_without_lightgbm_the_others_take_part(self, monkeypatch):
         monkeypatch.setattr(boosting, "find_spec", lambda name: None)
-        cells = contest.contest_cells(circles(), None, None, "")
+        cells = contest.cells_of(circles())
         assert {cell.contestant for cell in cells} == {
             *(GUESS, LINEAR, MODEL, HIST, EXACT),
             *MAPS,
@@ -202,7 +198,7 @@ class TestContestants:
             raise ValueError("enough")
 
         monkeypatch.setattr(fitting, "fit_booster", fit)
-        row = contest.run_cell(circles(), contest.Cell("contest", HIST, 0))
+        row = contest.run_cell(circles(), contest.Cell(HIST, 0))
         assert row["failed"] == "ValueError: enough"
         assert limits
         assert set(limits) == {1}
@@ -211,7 +207,7 @@ class TestContestants:
         problem = circles("rmse")
         problem.y = problem.rows["a"].to_numpy() ** 2
         fold = problem.fold(0)
-        row = contest.run_cell(problem, contest.Cell("contest", HIST, 0))
+        row = contest.run_cell(problem, contest.Cell(HIST, 0))
         model = HistGradientBoostingRegressor(random_state=contest.seed_of(0, HIST, 0))
         model.fit(fold.X_train, fold.y_train)
         error = metrics.root_mean_squared_error(fold.y_test, model.predict(fold.X_test))
@@ -221,83 +217,78 @@ class TestContestants:
 def fold_scores(means, spread=0.01):
     """Return correlated scores of four folds. ``spread`` is their standard error."""
     wave = 2 * np.array([-1, -1, 1, 1]) * np.sqrt(3 / 4)
-    frame = pd.DataFrame({key: mean + spread * wave for key, mean in means.items()})
-    frame.columns = pd.MultiIndex.from_tuples(list(means))
-    return frame
+    return pd.DataFrame({key: mean + spread * wave for key, mean in means.items()})
 
 
-MAP, SMALLER = (OURS, 64), (OURS, 32)
-OUR_MODEL, TREES, LINE, PRIOR = (MODEL, 0), (LIGHTGBM, 0), (LINEAR, 0), (GUESS, 0)
+def noise_of(n_models, error):
+    """Return differences of four folds with mean 0 and this standard error."""
+    noise = np.random.default_rng(0).standard_normal((4, n_models))
+    return 2 * error * (noise - noise.mean(axis=0)) / noise.std(axis=0, ddof=1)
 
 
 class TestVerdict:
     @pytest.mark.parametrize(
-        ("means", "memory", "expected"),
+        ("means", "expected"),
         [
-            ({LINE: 0.5, MAP: 0.80, OUR_MODEL: 0.81}, {}, OUR_MODEL),  # it has the best score
-            ({LINE: 0.805, MAP: 0.80, OUR_MODEL: 0.81}, {}, LINE),  # a linear model is good enough
-            ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {}, MAP),  # memory unknown
-            ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {MAP: 900.0, OUR_MODEL: 100.0}, OUR_MODEL),
-            ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {MAP: 900.0, OUR_MODEL: 800.0}, MAP),
-            ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.805}, {MAP: 90.0, OUR_MODEL: 10.0}, MAP),
-            ({LINE: 0.5, MAP: 0.81, OUR_MODEL: 0.70}, {MAP: 900.0, OUR_MODEL: 100.0}, MAP),
-            ({LINE: 0.5, MAP: 0.80, OUR_MODEL: 0.81, TREES: 0.83}, {}, TREES),
-            ({LINE: 0.5, MAP: 0.80, OUR_MODEL: 0.81, TREES: 0.805}, {}, OUR_MODEL),
-            # Trees beat the simpler choice, but not the best one.
-            ({LINE: 0.5, SMALLER: 0.805, MAP: 0.81, TREES: 0.8075}, {}, MAP),
+            ({LINEAR: 0.5, NYSTROEM: 0.80, MODEL: 0.81}, MODEL),  # it has the best score
+            ({LINEAR: 0.5, MODEL: 0.80, HIST: 0.805}, MODEL),  # trees are not clearly better
+            ({LINEAR: 0.5, MODEL: 0.80, HIST: 0.83}, HIST),
+            ({LINEAR: 0.5, MODEL: 0.80, LIGHTGBM: 0.83, HIST: 0.82}, LIGHTGBM),
+            ({LINEAR: 0.5, MODEL: 0.75, NYSTROEM: 0.80}, NYSTROEM),
+            ({LINEAR: 0.80, MODEL: 0.801, HIST: 0.79}, LINEAR),  # the simplest one
+            ({LINEAR: 0.70, MODEL: 0.80, HIST: 0.79}, MODEL),
+            ({LINEAR: 0.5, MODEL: 0.80, EXACT: 0.9}, MODEL),  # a reference
+            ({LINEAR: 0.5, HIST: 0.6}, HIST),  # the kernel model failed
         ],
     )
-    def test_recommended_model(self, means, memory, expected):
-        found = verdict.decide(fold_scores(means), memory)
+    def test_recommended_model(self, means, expected):
+        scores = fold_scores(means)
+        scores += noise_of(len(means), 0.007)  # standard errors of differences of about 0.01
+        found = verdict.decide(scores)
         assert found.key == expected
-        assert found.saves_memory == (bool(memory) and expected == OUR_MODEL)
+        assert found.rival not in (expected, EXACT)
+        assert found.best == max((one for one in means if one != EXACT), key=means.get)
 
-    def test_trees_win_only_beyond_their_standard_error(self):
-        scores = fold_scores({LINE: 0.5, MAP: 0.80, TREES: 0.81})
-        assert verdict.decide(scores).key == TREES
-        scores[TREES] += [0.03, -0.03, 0.03, -0.03]
-        assert verdict.decide(scores).key == MAP
+    def test_differences_are_paired(self):
+        scores = fold_scores({MODEL: 0.80, NYSTROEM: 0.801})
+        assert verdict.difference(scores, NYSTROEM, MODEL).words == "better than"
+        assert verdict.difference(scores, MODEL, MODEL).words == "as good as"
+        assert verdict.difference(scores, MODEL, NYSTROEM).words == "worse than"
+        scores[NYSTROEM] = scores[MODEL] * (1 + 1e-7)  # the same predictions, up to rounding
+        assert verdict.difference(scores, NYSTROEM, MODEL).words == "as good as"
 
     def test_no_better_than_guessing(self):
-        rng = np.random.default_rng(0)
-        scores = fold_scores({PRIOR: 0.5, LINE: 0.5, MAP: 0.5, TREES: 0.5})
-        noise = rng.standard_normal((4, 3))
-        noise = 0.01 * (noise - noise.mean(axis=0)) / noise.std(axis=0, ddof=1)
-        scores.iloc[:, 1:] += noise + 0.009  # standard errors of 0.005
+        scores = fold_scores({GUESS: 0.5, LINEAR: 0.5, MODEL: 0.5, HIST: 0.5})
+        scores.iloc[:, 1:] += noise_of(3, 0.005) + 0.009
         assert verdict.decide(scores).hopeless
-        scores[TREES] = scores[PRIOR] + 1e-9  # predicts the mean, up to rounding
+        scores[HIST] = scores[GUESS] + 1e-9  # predicts the mean, up to rounding
         assert verdict.decide(scores).hopeless
-        scores[LINE] += 0.002
+        scores[LINEAR] += 0.002
         assert not verdict.decide(scores).hopeless
 
     def test_a_smaller_error_is_better(self):
         rows = pd.DataFrame(
             {
-                "kernel": ["Gaussian(1)", "Gaussian(2)", "Matern()"] * 2,
                 "score": [3.0, 2.0, 1.0] * 2,
-                "contestant": [LINEAR, OURS, NYSTROEM] * 2,
-                "D": [0, 64, 64] * 2,
+                "contestant": [LINEAR, MODEL, NYSTROEM] * 2,
                 "fold": [0, 0, 0, 1, 1, 1],
                 "failed": "",
             }
         )
-        assert verdict.choose_kernel(rows, -1) == ("Matern()", "Gaussian(2)")
-        assert verdict.choose_kernel(rows, 1) == ("Gaussian(1)", "Gaussian(1)")
         scores = verdict.scores_by_fold(rows, -1)
-        assert verdict.decide(scores).key == (NYSTROEM, 64)
-        assert verdict.difference(scores, (NYSTROEM, 64), (OURS, 64)).words == "better than"
+        assert verdict.decide(scores).key == NYSTROEM
+        assert verdict.difference(scores, NYSTROEM, MODEL).words == "better than"
 
     def test_contestants_without_the_score_are_not_ranked(self):
         rows = pd.DataFrame(
             {
-                "contestant": [OURS, RBF_SAMPLER],
-                "D": [64, 64],
+                "contestant": [MODEL, RBF_SAMPLER],
                 "fold": 0,
                 "score": [0.5, np.nan],
                 "failed": "",
             }
         )
-        assert list(verdict.scores_by_fold(rows, -1).columns) == [(OURS, 64)]
+        assert list(verdict.scores_by_fold(rows, -1).columns) == [MODEL]
 
 
 class TestEdges:
@@ -346,7 +337,8 @@ class TestCommand:
         assert "No model is recommended" in told
         page = (folder / "out" / "report.html").read_text()
         assert "No model predicts y better than a constant." in page
-        assert re.search(r"alpha = 100 is the largest value tested", page)
+        assert "Inside the kernel model" not in text  # no model is recommended
+        assert "Inside the kernel model" in page
         assert len(text.splitlines()) < 26  # with introduction and progress bar
 
     def test_files_have_all_columns(self, noise):
@@ -355,15 +347,14 @@ class TestCommand:
         assert {"r2", "rmse", "fit_cpu_seconds", "predict_cpu_seconds", "peak_memory_mb"} <= {
             *rows.columns
         }
-        played = rows[rows["stage"] == "contest"]
-        assert_array_equal(played["score"], played["rmse"])
-        assert {MODEL, HIST} <= {*played["contestant"]}
+        assert_array_equal(rows["score"], rows["rmse"])
+        assert {MODEL, HIST} <= {*rows["contestant"]}
         result = json.loads((folder / "out" / "run.json").read_text())["result"]
         assert result["scoring"] == "rmse"
         assert any("constant" in line for line in result["warnings"])
         assert not result["recommendation"]["beats_constant"]
         guess = next(one for one in result["contestants"] if one["contestant"] == GUESS)
-        assert_allclose(guess["rmse"], played[played["contestant"] == GUESS]["rmse"].mean())
+        assert_allclose(guess["rmse"], rows[rows["contestant"] == GUESS]["rmse"].mean())
         assert guess["fit_cpu_seconds"] is None
 
     def test_models_without_probabilities_are_not_ranked(self, losses):
@@ -373,24 +364,21 @@ class TestCommand:
         page = (folder / "out" / "report.html").read_text(encoding="utf-8")
         assert "<td class='number' data-value='nan'>\N{EN DASH}</td>" in page
         rows = pd.read_csv(folder / "out" / "scores.csv")
-        played = rows[rows["stage"] == "contest"].groupby("contestant")["log_loss"].mean()
+        played = rows.groupby("contestant")["log_loss"].mean()
         assert played[[LINEAR, RBF_SAMPLER, NYSTROEM, EXACT]].isna().all()
-        assert played[[GUESS, MODEL, OURS, HIST]].notna().all()
+        assert played[[GUESS, MODEL, HIST]].notna().all()
 
     def test_the_margin_over_the_best_rival(self, losses):
         folder, text = losses
         result = json.loads((folder / "out" / "run.json").read_text())["result"]
         rows = pd.read_csv(folder / "out" / "scores.csv")
-        rows = rows[rows["stage"] == "contest"].assign(failed="")
-        scores = verdict.scores_by_fold(rows, -1)
+        scores = verdict.scores_by_fold(rows.assign(failed=""), -1)
         decided = verdict.decide(scores)
-        assert result["use"] == list(decided.key)
+        assert result["recommendation"]["contestant"] == decided.key
         rival = result["recommendation"]["rival"]
-        gap = verdict.difference(scores, decided.key, (rival["contestant"], rival["D"] or 0))
+        gap = verdict.difference(scores, decided.key, rival["contestant"])
         assert f"{abs(gap.mean):.4f} ± {gap.error:.4f}" in " ".join(text.split())
         assert gap.probability == result["recommendation"]["probability_better_than_rival"]
-        score = float(run_script(folder, (folder / "out" / "model.py").read_text())[1])
-        assert 0.0 < score < np.log(2)
 
     @pytest.mark.parametrize(
         ("scoring", "message"),

@@ -16,21 +16,21 @@ pytest.importorskip("typer", reason="needs quadfeat[study]")
 from sklearn.metrics import log_loss, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from quadfeat import KernelClassifier, QuadratureFeatures, QuadratureRidge
-from quadfeat.apps.compare import fitting, snippet
+from quadfeat import KernelClassifier, KernelRegressor
+from quadfeat import load as load_model
+from quadfeat.apps.compare import contest, fitting, snippet
 from quadfeat.apps.compare.contestants import (
     HIST,
     LIGHTGBM,
     LINEAR,
     MODEL,
     NYSTROEM,
-    OURS,
     RBF_SAMPLER,
 )
+from quadfeat.apps.compare.snippet import Recipe
 from quadfeat.apps.compare.table import load
-from quadfeat.kernels import ArcCosine, Gaussian, Matern
-from slow import repeats, slow
-from tables import people, run_script, save
+from slow import slow
+from tables import FAST, people, run_script, save
 
 # Scripts need the requirements of quadfeat, and pandas to read the table.
 EXTRAS = {"typer", "rich", "matplotlib", "pyarrow", "openpyxl", "dask", "skrub", "jinja2", "pooch"}
@@ -45,23 +45,20 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 """
 
-MODELS = [
-    (LINEAR, None),
-    (RBF_SAMPLER, Gaussian(0.5)),
-    (NYSTROEM, Gaussian(0.5)),
-    (NYSTROEM, Matern(1.5, length_scale=2.0)),
-    (NYSTROEM, ArcCosine(1)),
-    (OURS, Gaussian(0.5)),
-    (OURS, Matern(1.5, length_scale=2.0)),
-    (OURS, ArcCosine(1)),
-    (MODEL, None),
-    (HIST, None),
+RIVALS = [
+    LINEAR,
+    RBF_SAMPLER,
+    NYSTROEM,
+    HIST,
     pytest.param(
         LIGHTGBM,
-        None,
         marks=pytest.mark.skipif(find_spec("lightgbm") is None, reason="needs lightgbm"),
     ),
 ]
+
+
+def recipe(contestant):
+    return Recipe(contestant, alpha=0.1, gamma=0.5, n_components=32)
 
 
 @pytest.fixture(autouse=True)
@@ -82,58 +79,56 @@ def run(tmp_path):
     return run
 
 
-class TestScript:
+@pytest.fixture
+def fast(monkeypatch):
+    """Skip the contest of the kernel model."""
+    for name, value in FAST.items():
+        monkeypatch.setitem(fitting.MODEL_SETTINGS, name, value)
+
+
+class TestRivals:
     @pytest.mark.filterwarnings("error")
     @pytest.mark.parametrize("scoring", ["balanced-accuracy", "r2", slow("accuracy")])
-    @pytest.mark.parametrize(("contestant", "kernel"), MODELS)
-    def test_it_imports_public_names_only_and_runs(
-        self, tmp_path, run, contestant, kernel, scoring
-    ):
+    @pytest.mark.parametrize("contestant", RIVALS)
+    def test_it_imports_public_names_only_and_runs(self, tmp_path, run, contestant, scoring):
         frame = people(300)
         if scoring == "r2":
             frame["buys"] = (frame["age"] - 50) ** 2
         table = load(save(frame, tmp_path / "people.csv"), "buys")
-        script = snippet.build(table, contestant, kernel, 32, alpha=0.1, scoring=scoring)
-        assert "quadfeat.apps" not in script
+        script = snippet.build(table, recipe(contestant), scoring)
         check_imports(script)
         score = run(script)[1]
-        assert score > (0.6 if contestant != LINEAR and scoring != "r2" else -0.1)
+        assert score > (0.55 if contestant != LINEAR and scoring != "r2" else -0.1)
 
-    @pytest.mark.parametrize(("contestant", "kernel"), repeats([MODELS[6], MODELS[3]]))
-    def test_it_needs_no_extras_but_pandas(self, tmp_path, contestant, kernel):
-        table = load(save(people(300), tmp_path / "people.csv"), "buys")
-        script = snippet.build(table, contestant, kernel, 32, alpha=0.1)
-        subprocess.run(
-            [sys.executable, "-W", "error", "-c", WITHOUT_EXTRAS + script],
-            cwd=tmp_path,
-            check=True,
-        )
-
-    def test_it_fits_the_model_of_the_contest(self, tmp_path, run):
+    @pytest.mark.parametrize("contestant", [LINEAR, RBF_SAMPLER, NYSTROEM])
+    def test_it_fits_the_model_of_the_contest(self, tmp_path, run, contestant):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((400, 3))
         y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(400)
         np.savez(tmp_path / "sine.npz", X=X, y=y)
         table = load(tmp_path / "sine.npz", "y")
-        script = snippet.build(table, OURS, Gaussian(0.5), 64, alpha=0.1, rule="sr33", seed=3)
-        scope = run(script)[0]
-        prepared = scope["model"][0].transform(scope["X_train"])
-        map_ = QuadratureFeatures(Gaussian(0.5), rule="sr33", n_components=64, random_state=3)
-        fit = QuadratureRidge(features=map_.fit(prepared), alpha=0.1)
-        fit.fit(prepared, scope["y_train"])
-        rows = scope["model"][0].transform(scope["X_test"])
-        assert_array_equal(scope["model"].predict(scope["X_test"]), fit.predict(rows))
+        problem = contest.Problem(table.rows, table.y, "r2", folds=2, components=64)
+        fold, seed = problem.fold(0), contest.seed_of(0, contestant, 0)
+        if contestant == LINEAR:
+            fit = fitting.fit_linear(fold.X_train, fold.y_train[:, None])
+        else:
+            fit = fitting.fit_map(
+                contestant, fold.X_train, fold.y_train[:, None], size=64, seed=seed
+            )
+        chosen = Recipe(contestant, fit.alpha, fit.gamma, 64, seed)
+        pipe = run(snippet.build(table, chosen))[0]["model"]
+        pipe.fit(fold.train, fold.y_train)
+        assert_allclose(pipe.predict(fold.test), fit.predict(fold.X_test)[:, 0], atol=1e-6)
 
 
 class TestScores:
     """The script prints the score that ranked the models."""
 
-    @pytest.mark.parametrize("contestant", [LINEAR, OURS, HIST])
+    @pytest.mark.parametrize("contestant", [LINEAR, RBF_SAMPLER, HIST])
     @pytest.mark.parametrize("classes", [2, 3])
     def test_auc(self, tmp_path, run, contestant, classes):
         table = load(save(blobs(classes), tmp_path / "blobs.csv"), "kind")
-        kernel = Gaussian(0.5) if contestant == OURS else None
-        scope, score = run(snippet.build(table, contestant, kernel, 16, alpha=0.1, scoring="auc"))
+        scope, score = run(snippet.build(table, recipe(contestant), "auc"))
         model, y = scope["model"], scope["y_test"].to_numpy()
         has = hasattr(model, "predict_proba")
         values = (model.predict_proba if has else model.decision_function)(scope["X_test"])
@@ -146,16 +141,16 @@ class TestScores:
 
     def test_log_loss(self, tmp_path, run):
         table = load(save(blobs(3), tmp_path / "blobs.csv"), "kind")
-        scope, score = run(snippet.build(table, MODEL, None, 0, alpha=np.nan, scoring="log-loss"))
+        scope, score = run(snippet.build(table, recipe(HIST), "log-loss"))
         probabilities = scope["model"].predict_proba(scope["X_test"])
         assert_allclose(score, log_loss(scope["y_test"], probabilities))
         with pytest.raises(ValueError, match="linear has no probabilities"):
-            snippet.build(table, LINEAR, None, 0, alpha=1.0, scoring="log-loss")
+            snippet.build(table, recipe(LINEAR), "log-loss")
 
     def test_rmse(self, tmp_path, run):
         frame = blobs(2).assign(kind=lambda table: table["a"] ** 2)
         table = load(save(frame, tmp_path / "blobs.csv"), "kind")
-        scope, score = run(snippet.build(table, LINEAR, None, 0, alpha=1.0, scoring="rmse"))
+        scope, score = run(snippet.build(table, recipe(LINEAR), "rmse"))
         errors = scope["y_test"] - scope["model"].predict(scope["X_test"])
         assert_allclose(score, np.sqrt((errors**2).mean()))
 
@@ -170,16 +165,64 @@ def blobs(classes, n=150):
 class TestModel:
     """The kernel model takes five lines, and a large file is read in blocks."""
 
-    def test_a_table_of_numbers_takes_five_lines(self, tmp_path, run):
+    @pytest.mark.filterwarnings("error")
+    def test_a_table_of_any_columns_takes_five_lines(self, tmp_path, fast):
+        frame = people(150).assign(spent=lambda table: (table["age"].fillna(40.0) - 50) ** 2)
+        table = load(save(frame, tmp_path / "people.csv"), "spent")
+        script = snippet.build(table, recipe(MODEL))
+        check_imports(script)
+        lines = [line for line in script.split("\n\n")[1].splitlines() if "print(" not in line]
+        assert lines == [
+            'table = pd.read_csv("people.csv")',
+            'X, y = table.drop(columns=["spent", "number"]), table["spent"]',
+            "model = KernelRegressor(candidates=['neighbors']).fit(X, y)",
+            "lower, upper = model.predict_interval(X[:5], coverage=0.9)",
+            'save(model, "model.quadfeat")',
+        ]
+        scope, printed = run_script(tmp_path, script)
+        assert "neighbors" in printed
+        model = KernelRegressor(**FAST).fit(scope["X"], scope["y"])
+        saved = load_model(tmp_path / "model.quadfeat")
+        assert_array_equal(saved.predict(scope["X"]), model.predict(scope["X"]))
+        assert_array_equal(scope["upper"], saved.predict_interval(scope["X"][:5])[1])
+
+    @pytest.mark.parametrize(
+        "values", [[True, False], ["yes", None], [1, 2], pd.Categorical(["a", "b"])]
+    )
+    def test_classes_of_any_kind(self, tmp_path, fast, values):
+        frame = blobs(2, 100)
+        labels = np.array(values, dtype=object)[(frame["kind"] == "x").astype(int)]
+        frame["kind"] = pd.Series(labels).astype(
+            "category" if isinstance(values, pd.Categorical) else object
+        )
+        if None in values:
+            frame["kind"] = frame["kind"].fillna("no").where(frame.index > 3, None)
+        table = load(save(frame, tmp_path / "blobs.parquet"), "kind")
+        assert table.task == "classification"
+        scope, _ = run_script(tmp_path, snippet.build(table, recipe(MODEL)))
+        assert len(scope["model"].classes_) == 2
+        assert scope["probabilities"].shape == (5, 2)
+
+    def test_the_seed_and_the_weights_of_the_comparison(self, tmp_path):
         table = load(save(blobs(2), tmp_path / "blobs.csv"), "kind")
-        script = snippet.build(table, MODEL, None, 0, alpha=np.nan)
-        lines = [line for line in script.split("\n\n")[1].splitlines() if line[:1] not in " )"]
-        assert len(lines) <= 6
-        assert "prepare" not in script
-        scope, score = run(script)
-        model = KernelClassifier(**fitting.MODEL_SETTINGS, random_state=0)
-        model.fit(scope["X_train"], scope["y_train"])
-        assert score == model.score(scope["X_test"], scope["y_test"])
+        chosen = Recipe(MODEL, seed=3)
+        script = snippet.build(table, chosen, "balanced-accuracy")
+        line = 'KernelClassifier(class_weight="balanced", random_state=3)'
+        assert f"model = {line}.fit(X, y)\n" in script
+        assert snippet.definition(table, chosen, balanced=True) == [f"model = {line}"]
+        limited = Recipe(MODEL, settings={"time_limit": None})
+        assert "KernelClassifier(time_limit=None).fit(" in snippet.build(table, limited)
+        model = fitting.default_model("classification", balanced=True, seed=3)
+        assert model.get_params() == eval(line, {"KernelClassifier": KernelClassifier}).get_params()
+
+    def test_it_needs_no_extras_but_pandas(self, tmp_path, fast):
+        table = load(save(people(150), tmp_path / "people.csv"), "buys")
+        script = snippet.build(table, recipe(MODEL))
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", WITHOUT_EXTRAS + script],
+            cwd=tmp_path,
+            check=True,
+        )
 
     @pytest.mark.parametrize(
         ("kind", "suffix"),
@@ -198,10 +241,10 @@ class TestModel:
         monkeypatch.chdir(tmp_path)
         frame, target = (people(200), "buys") if kind == "mixed" else (blobs(2, 200), "kind")
         if kind == "numbers":
-            frame = frame.assign(kind=frame["a"] ** 2, constant=1.0)
+            frame = frame.assign(kind=frame["a"] ** 2)
         table = load(save(frame, tmp_path / f"large.{suffix}"), target)
-        script = snippet.build(table, MODEL, None, 0, alpha=np.nan)
-        assert ("ParquetBlocks(" in script) == (kind == "numbers" and suffix == "parquet")
+        script = snippet.build(table, recipe(MODEL))
+        assert ("ParquetBlocks(" in script) == (kind != "mixed" and suffix == "parquet")
         assert "train_test_split" not in script
         scope, printed = run_script(tmp_path, script)
         model, blocks = scope["model"], list(scope["blocks"])
@@ -210,7 +253,9 @@ class TestModel:
         join = np.concatenate if kind == "mixed" else pd.concat
         X, y = join([rows for rows, _ in blocks]), np.concatenate([some for _, some in blocks])
         assert len(y) == table.n_rows
-        assert printed == f"{model.predict(X[:5])}\n"
+        assert printed == ""
+        saved = load_model(tmp_path / "model.quadfeat")
+        assert_array_equal(saved.predict(X[:5]), model.predict(X[:5]))
         if kind == "mixed":
             assert (model.predict(X) == y).mean() > 0.8
         else:
@@ -225,9 +270,7 @@ class TestModel:
         frame = blobs(2)
         np.savez(tmp_path / "a.npz", X=frame[["a", "b"]], y=frame["a"])
         assert not snippet.can_stream(load(tmp_path / "a.npz", "y"))
-        balanced = snippet.build(
-            table, MODEL, None, 0, alpha=np.nan, scoring="balanced-accuracy"
-        )  # needs all rows at once
+        balanced = snippet.build(table, recipe(MODEL), "balanced-accuracy")  # needs all rows
         assert 'class_weight="balanced"' in balanced
         assert "Blocks" not in balanced
 

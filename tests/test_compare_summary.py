@@ -9,7 +9,7 @@ pytest.importorskip("typer", reason="needs quadfeat[study]")
 
 from scipy import stats
 
-from quadfeat.apps.compare import columns, conclusions, contest, journal, verdict
+from quadfeat.apps.compare import conclusions, contest, fitting, journal, verdict
 from quadfeat.apps.compare.boosting import HIST, LIGHTGBM
 from quadfeat.apps.compare.contest import Problem
 from quadfeat.apps.compare.contestants import (
@@ -19,7 +19,6 @@ from quadfeat.apps.compare.contestants import (
     MODEL,
     NYSTROEM,
     ORDER,
-    OURS,
     class_name,
     explanation,
     in_sentence,
@@ -28,6 +27,7 @@ from quadfeat.apps.compare.contestants import (
 from quadfeat.apps.compare.scoring import METRICS, form_of
 from quadfeat.apps.compare.verdict import Difference
 from quadfeat.apps.reporting.colors import PAGE, contrast
+from quadfeat.front_door import Leaderboard, LeaderboardRow
 
 
 class TestNames:
@@ -37,35 +37,34 @@ class TestNames:
             for page in ("light", "dark"):
                 assert contrast(contestant.color.on(page), PAGE.on(page)) >= 4.5
             for task in ("classification", "regression"):
-                sentence = explanation(name, task, 2000)
+                sentence = explanation(name, task, 1024, 2000)
                 assert sentence.endswith(".")
                 assert name == GUESS or class_name(name, task) in sentence
             # A line of the summary on 80 columns has room for 33 characters.
-            assert len(title((name, 2048 if name in contest.MAPS else 0))) <= 33
+            assert len(title(name)) <= 33
 
     @pytest.mark.parametrize(
-        ("key", "expected"),
+        ("name", "expected"),
         [
-            ((OURS, 64), "quadrature features with D = 64"),
-            ((NYSTROEM, 64), "Nyström features with D = 64"),
-            ((LINEAR, 0), "the linear model"),
-            ((HIST, 0), "boosted trees (scikit-learn)"),
+            (NYSTROEM, "Nyström features"),
+            (LINEAR, "the linear model"),
+            (MODEL, "the kernel model (quadfeat)"),
+            (HIST, "boosted trees (scikit-learn)"),
         ],
     )
-    def test_in_a_sentence(self, key, expected):
-        assert in_sentence(key) == expected
+    def test_in_a_sentence(self, name, expected):
+        assert in_sentence(name) == expected
 
 
 class TestSureness:
     def test_the_probability_is_that_of_the_correlated_t_test(self):
         rng = np.random.default_rng(0)
         values = rng.normal(0.01, 0.02, 10)
-        scores = pd.DataFrame({"a": 0.8 + values, "b": np.full(10, 0.8)})
-        scores.columns = pd.MultiIndex.from_tuples([(OURS, 64), (LINEAR, 0)])
-        found = verdict.difference(scores, (OURS, 64), (LINEAR, 0))
+        scores = pd.DataFrame({MODEL: 0.8 + values, LINEAR: np.full(10, 0.8)})
+        found = verdict.difference(scores, MODEL, LINEAR)
         scale = np.sqrt((1 / 10 + 1 / 9) * values.var(ddof=1))
         assert_allclose(found.probability, stats.t.cdf(values.mean() / scale, 9))
-        other = verdict.difference(scores, (LINEAR, 0), (OURS, 64))
+        other = verdict.difference(scores, LINEAR, MODEL)
         assert_allclose(found.probability + other.probability, 1.0)
 
     def test_equal_predictions_are_a_tie(self):
@@ -93,22 +92,64 @@ class TestSureness:
         assert conclusions.percent(probability) == text
 
 
-def test_each_model_is_ranked_once():
+def test_models_are_ranked_by_their_means():
     wave = 0.02 * np.array([-1, -1, 1, 1])
-    means = {
-        (LINEAR, 0): 0.6,
-        (OURS, 32): 0.795,
-        (OURS, 64): 0.80,
-        (NYSTROEM, 32): 0.70,
-        (NYSTROEM, 64): 0.78,
-        (MODEL, 0): 0.75,
-        (LIGHTGBM, 0): 0.5,
-    }
+    means = {LINEAR: 0.6, NYSTROEM: 0.78, MODEL: 0.75, LIGHTGBM: 0.5}
     scores = pd.DataFrame({key: mean + wave for key, mean in means.items()})
-    scores.columns = pd.MultiIndex.from_tuples(list(means))
-    found = verdict.representatives(scores, verdict.decide(scores))
-    expected = [(OURS, 32), (NYSTROEM, 64), (MODEL, 0), (LINEAR, 0), (LIGHTGBM, 0)]
-    assert found == expected
+    assert verdict.ranking(scores) == [NYSTROEM, MODEL, LINEAR, LIGHTGBM]
+
+
+def place(candidate, share=0.0, loss=np.nan, seconds=np.nan, note=""):
+    return {
+        "candidate": candidate,
+        "share": share,
+        "loss_name": "1 - R2",
+        "loss": loss,
+        "standard_error": loss / 10,
+        "fit_seconds": seconds,
+        "predict_seconds": seconds,
+        "note": note,
+    }
+
+
+class TestLeaderboard:
+    def test_means_over_folds(self):
+        boards = [
+            [place("neighbors", 1.0, 0.1, 2.0, "a"), place("features", 0.0, 0.3, 4.0, "b")],
+            [place("features", 0.7, 0.1, 2.0, "b"), place("neighbors", 0.3, 0.2, 3.0, "c")],
+            [place("neighbors", 1.0, 0.3, 1.0, "c"), place("features", note="too slow")],
+        ]
+        found = verdict.leaderboard(pd.DataFrame({"leaderboard": [*boards, []]}))
+        assert found["candidate"].tolist() == ["neighbors", "features"]
+        assert_allclose(found["share"], [2.3 / 3, 0.7 / 3])
+        assert_allclose(found["loss"], [0.2, 0.2])
+        assert_allclose(found["standard_error"], [0.02, 0.02])
+        assert_allclose(found["fit_seconds"], [2.0, 3.0])
+        assert found["folds"].tolist() == [3, 2]
+        assert found["note"].tolist() == [verdict.DIFFERS] * 2
+
+    def test_candidates_that_were_left_out_come_last(self):
+        late = place("more features", note="no time was left")
+        boards = [[late, place("features", 1.0, 0.1, 1.0, "a")]] * 2
+        found = verdict.leaderboard(pd.DataFrame({"leaderboard": boards}))
+        assert found["candidate"].tolist() == ["features", "more features"]
+        assert found["note"].tolist() == ["a", "no time was left"]
+        assert found["folds"].tolist() == [2, 0]
+
+    def test_it_is_that_of_the_model_without_the_blend(self):
+        rows = (
+            LeaderboardRow("0.6 features + 0.4 neighbors", 1.0, 0.1, 0.01, 0.9, 50),
+            LeaderboardRow("features", 0.6, 0.12, 0.01, 0.88, 50, 1.0, 0.1, "", "estimator"),
+            LeaderboardRow("neighbors", 0.4, 0.13, 0.01, 0.87, 50, 1.0, 0.1, "", "estimator"),
+            LeaderboardRow("more features", note="no time was left"),
+        )
+        found = fitting.places_of(Leaderboard(rows, "1 - R2", "R2"))
+        assert [one["candidate"] for one in found] == ["features", "neighbors", "more features"]
+        assert [one["share"] for one in found] == [0.6, 0.4, 0.0]
+        assert {one["loss_name"] for one in found} == {"1 - R2"}
+
+    def test_without_the_kernel_model(self):
+        assert len(verdict.leaderboard(pd.DataFrame({"leaderboard": [[], []]}))) == 0
 
 
 @pytest.mark.parametrize(
@@ -128,12 +169,12 @@ def test_all_scores_have_the_same_decimals(values, form):
 def problem(n=40, **settings):
     frame = pd.DataFrame({"x": np.linspace(0, 1, n), "kind": ["a", "b"] * (n // 2)})
     y = frame["x"].to_numpy() ** 2
-    return Problem(frame, y, columns.describe(frame), "r2", **{"folds": 2, **settings})
+    return Problem(frame, y, "r2", **{"folds": 2, **settings})
 
 
 class TestJournal:
     def test_rows_survive(self, tmp_path):
-        cell = contest.Cell("contest", LINEAR, 1)
+        cell = contest.Cell(LINEAR, 1)
         row = contest.run_cell(problem(), cell)
         first = journal.Journal(tmp_path, problem())
         assert first.get(cell) is None
@@ -146,21 +187,21 @@ class TestJournal:
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize(
-        "other", [problem(seed=1), problem(folds=3), problem(n=42), problem(max_components=8)]
+        "other", [problem(seed=1), problem(folds=3), problem(n=42), problem(components=8)]
     )
     def test_rows_of_another_comparison_are_not_used(self, tmp_path, other):
         first = journal.Journal(tmp_path, problem())
-        first.add(contest.run_cell(problem(), contest.Cell("contest", LINEAR, 0)))
+        first.add(contest.run_cell(problem(), contest.Cell(LINEAR, 0)))
         first.close(remove=False)
         second = journal.Journal(tmp_path, other)
         assert second.kept == 0
         second.close(remove=True)
 
-    @pytest.mark.parametrize("end", ["", '{"stage": "cont', "\x00"])
+    @pytest.mark.parametrize("end", ["", '{"contestant": "gu', "\x00"])
     def test_an_incomplete_line_is_ignored(self, tmp_path, end):
         first = journal.Journal(tmp_path, problem())
         for fold in range(2):
-            first.add(contest.run_cell(problem(), contest.Cell("contest", GUESS, fold)))
+            first.add(contest.run_cell(problem(), contest.Cell(GUESS, fold)))
         first.close(remove=False)
         path = tmp_path / journal.FILE
         path.write_text(path.read_text() + end)

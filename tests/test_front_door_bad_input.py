@@ -30,7 +30,7 @@ LABELS = np.where(y > 0, "yes", "no")
 NEW = rng.standard_normal((30, 3))
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
 
-RIDGE = QuadratureRidge(n_components=60, kernel="gaussian", alpha=0.1, random_state=0)
+RIDGE = QuadratureRidge("gaussian", rule="orf", n_components=60, alpha=0.1, random_state=0)
 PROCESS = LocalGaussianProcess("gaussian", n_neighbors=20, alpha=0.05)
 LEARNED = LocalGaussianProcess("matern32", lengthscales="isotropic")
 

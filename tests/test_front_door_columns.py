@@ -67,3 +67,14 @@ def test_the_part_of_all_rows_is_the_whole(table):
     part, numbers = encoder.fit_transform_part(X, y, np.arange(len(y)))
     assert_array_equal(numbers, whole)
     assert_allclose(part.transform(X), encoder.transform(X))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
+def test_a_model_of_a_stream_of_frames_takes_frames(kind):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((60, 2)), columns=["a", "b"])
+    y = np.sign(X["a"].to_numpy())
+    model = kind(time_limit=None).fit([(X[:30], y[:30]), (X[30:], y[30:])])
+    assert model.predict(X).shape == (60,)
+    assert model.feature_names_in_.tolist() == ["a", "b"]

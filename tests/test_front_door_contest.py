@@ -41,7 +41,10 @@ LINE = ("line", Ridge())
 MEAN = ("mean", DummyRegressor())
 NEAREST = ("nearest", KNeighborsRegressor(5))
 PROCESS = ("process", LocalGaussianProcess("gaussian", n_neighbors=20, alpha=0.05))
-RIDGE = ("ridge", QuadratureRidge("gaussian", n_components=60, alpha=1.0, random_state=0))
+RIDGE = (
+    "ridge",
+    QuadratureRidge("gaussian", rule="orf", n_components=60, alpha=1.0, random_state=0),
+)
 SOME = [MEAN, LINE, NEAREST]
 
 

@@ -15,7 +15,7 @@ from quadfeat.neighbors.reference import cholesky, divided, divided_by_transpose
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.scan import Scan
 from quadfeat.neighbors.search import NearestRows, index_for
-from quadfeat.neighbors.tree import Tree, visited_share
+from quadfeat.neighbors.tree import Tree, visited_points
 
 KERNELS = {
     "gaussian": (Gaussian(), gp.RBF()),
@@ -363,12 +363,12 @@ class TestIndex:
         assert isinstance(index_for(many), Scan)
         # Only two of the columns matter.
         assert isinstance(index_for(many * np.repeat([1.0, 1e-3], [2, 38])), Tree)
-        assert visited_share(few, 8) < 0.1 < 0.9 < visited_share(many, 8)
+        assert visited_points(few, 8) < 500 < 4500 < visited_points(many, 8)
 
     @pytest.mark.parametrize("n_rows", [1, 2, 17, 40])
     def test_few_points(self, n_rows):
         points = X[:n_rows]
-        assert 0.0 < visited_share(points, 32) <= 1.0
+        assert 0.0 < visited_points(points, 32) <= n_rows
         assert index_for(points).query(QUERIES, 1, n_threads=1).shape == (len(QUERIES), 1)
 
     def test_warns_if_an_exact_search_is_slow(self, monkeypatch):

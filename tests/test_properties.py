@@ -912,7 +912,7 @@ class TestCommandLine:
                         "--task",
                         "--scoring",
                         "--max-rows",
-                        "--max-components",
+                        "--components",
                         "--jobs",
                     ),
                     *("--datasets", "--methods", "--out", "--quick", "--wat", "-x"),

@@ -159,7 +159,7 @@ class TestPage:
         table.to_csv(tmp_path / "<b>.csv", index=False)
         monkeypatch.chdir(tmp_path)
         arguments = ["<b>.csv", "--target", HOSTILE[3], "--out", "out"]
-        arguments += ["--max-components", "16", "--folds", "2", "--jobs", "1"]
+        arguments += ["--components", "16", "--folds", "2", "--jobs", "1"]
         done = command(*arguments)
         assert done.returncode == 0, done.stderr
         seen = Seen((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))

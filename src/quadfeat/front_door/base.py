@@ -70,10 +70,14 @@ class FrontDoor(Explained):
         return model
 
     def _adopt(self, model: Any) -> None:
-        """Take the attributes of columns and targets from a model that was fitted to a stream."""
+        """Take the attributes of columns and targets from a model that was fitted to a stream.
+
+        The names of columns move here: the model gets arrays for prediction.
+        """
         self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
+            del model.feature_names_in_  # it gets arrays from now on
 
     # Fitting.
 

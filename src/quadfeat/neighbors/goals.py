@@ -53,11 +53,14 @@ class Goal(ABC):
         The mean weight of the given rows.
     tries_usual_scales : bool
         Whether a search also starts from the usual scale of each column.
+    extra_range : tuple of float
+        The smallest and the largest value of extra parameters.
     """
 
     rows: DistinctRows
     weight: float
     tries_usual_scales = False
+    extra_range = (-np.inf, np.inf)
 
     @property
     def alternative(self) -> Goal | None:
@@ -212,6 +215,7 @@ class ClassGoal(Goal):
 
     # The evidence of numbers often leaves out columns that matter for classes.
     tries_usual_scales = True
+    extra_range = (float(np.log(INVERSE_TEMPERATURES[0])), float(np.log(INVERSE_TEMPERATURES[1])))
 
     def __init__(self, rows: DistinctRows) -> None:
         self.weight = float(rows.weights.mean())
@@ -277,5 +281,5 @@ class ClassGoal(Goal):
         def cost(log_inverse: float) -> float:
             return float(weights @ self._losses(mean, which, log_inverse)[0])
 
-        bounds = tuple(np.log(INVERSE_TEMPERATURES))
-        return float(optimize.minimize_scalar(cost, bounds=bounds, method="bounded").x)
+        found = optimize.minimize_scalar(cost, bounds=self.extra_range, method="bounded")
+        return float(found.x)

@@ -322,7 +322,7 @@ class LocalSearch:
         bounds = [(-np.log(REACH), np.log(REACH))] * n_scales
         if learns_alpha:
             bounds += [tuple(np.log(ALPHA_RANGE) - np.log(settings.alpha))]
-        bounds += [(None, None)] * len(extra)
+        bounds += [self.goal.extra_range] * len(extra)
         steps = optimize.minimize(
             cost,
             np.append(np.zeros(n_free), extra),
@@ -344,16 +344,24 @@ class LocalSearch:
         return found
 
     def _with_best_number(self, best: Tried) -> Tried:
-        """Return the settings with the smallest number of neighbors that is almost the best."""
-        found = [best]
-        for number in self.wanted.numbers:
-            if number == best.settings.n_neighbors or number >= 2 * self.rows.size:
-                continue
-            if self.clock.is_over():
-                break
-            now = time.monotonic()
-            settings = replace(best.settings, n_neighbors=number)
-            found.append(self._validated(best.name, settings, now))
+        """Return the settings with the smallest number of neighbors that is almost the best.
+
+        Larger numbers are tried as long as the error decreases, then smaller ones.
+        """
+        middle, found = best.settings.n_neighbors, [best]
+        larger = [one for one in self.wanted.numbers if middle < one < 2 * self.rows.size]
+        smaller = [one for one in reversed(self.wanted.numbers) if one < middle]
+        for numbers in (larger, smaller):
+            last = best
+            for number in numbers:
+                if self.clock.is_over():
+                    break
+                now, before = time.monotonic(), last.loss
+                settings = replace(best.settings, n_neighbors=number)
+                last = self._validated(best.name, settings, now)
+                found.append(last)
+                if last.loss >= before:
+                    break
         least = min(one.loss for one in found)
         good = [one for one in found if one.loss <= (1.0 + TOLERANCE) * least]
         return min(good, key=lambda one: one.settings.n_neighbors)

@@ -58,9 +58,11 @@ class Scan:
         self._kept = np.float32(1.0 - 2.0 * (d + 8) * np.finfo(np.float32).eps)
         # Points have their norm as last column.
         self._small = np.empty((n_rows, d + 1), dtype=np.float32)
-        small = self._small[:, :d]
-        small[:] = self.reduced(points)
-        self._small[:, d] = np.einsum("ij,ij->i", small, small) * self._kept
+        for start in range(0, n_rows, POINTS_AT_ONCE):
+            part = slice(start, start + POINTS_AT_ONCE)
+            small = self.reduced(points[part])
+            self._small[part, :d] = small
+            self._small[part, d] = np.einsum("ij,ij->i", small, small) * self._kept
 
     def query(self, queries: Float64Array, k: int, n_threads: int) -> Array:
         """Return the indices of the ``k`` nearest points of each query, nearest first."""

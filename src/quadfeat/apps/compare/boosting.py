@@ -1,8 +1,7 @@
 """Gradient-boosted trees with their default settings, the usual first choice for tables.
 
-They get the same prepared columns as the other models: one column for each category, the median
-and an indicator column for missing numbers. Their own support for categories is not used. LightGBM
-takes part if it is installed.
+They get the columns that ``TableEncoder`` makes, as all rivals do. Their own support for categories
+is not used. LightGBM takes part if it is installed.
 """
 
 from __future__ import annotations

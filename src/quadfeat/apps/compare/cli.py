@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -13,10 +12,12 @@ import pandas as pd
 import typer
 from rich.progress import Progress
 
-from quadfeat.apps.compare import contest, output, report, verdict
+from quadfeat import KernelRegressor
+from quadfeat.apps.compare import contest, output, report
 from quadfeat.apps.compare.contest import Cell, Problem, Row
-from quadfeat.apps.compare.contestants import EXACT, MODEL, OURS
+from quadfeat.apps.compare.contestants import EXACT, GUESS, MODEL, NYSTROEM, RBF_SAMPLER
 from quadfeat.apps.compare.findings import Findings
+from quadfeat.apps.compare.fitting import MODEL_SETTINGS
 from quadfeat.apps.compare.journal import FILE, Journal
 from quadfeat.apps.compare.numerals import Mark
 from quadfeat.apps.compare.scoring import METRICS, Scoring, Task, metrics_of, options
@@ -26,13 +27,12 @@ from quadfeat.apps.reporting.files import check_writable, make_folder, remove_fo
 from quadfeat.apps.reporting.machine import command_line, machine
 from quadfeat.apps.reporting.terminal import check_jobs, console, messages, weighted_bar
 from quadfeat.apps.reporting.text import encoded, printable
-from quadfeat.kernels import Gaussian, Kernel
 
 FEWEST_ROWS = 100  # that --max-rows accepts
 STOPPED = 130  # exit code
-# Expected time of a cell relative to a feature map, for the progress bar: CPU seconds on a table of
-# 2000 rows and 12 columns, rounded.
-WEIGHTS = {MODEL: 30.0, EXACT: 6.0}
+# Expected time of a cell relative to boosted trees, for the progress bar: CPU seconds on the table
+# of docs/cli.md, rounded.
+WEIGHTS = {MODEL: 150.0, NYSTROEM: 20.0, EXACT: 15.0, RBF_SAMPLER: 6.0}
 
 
 EPILOG = """\b
@@ -87,12 +87,16 @@ def compare(
     max_rows: Annotated[
         int, typer.Option(metavar="N", help="Use a random sample if the table has more rows.")
     ] = 20_000,
-    max_components: Annotated[
-        int, typer.Option(metavar="N", help="Largest number of features to try.")
+    components: Annotated[
+        int, typer.Option(metavar="N", help="Number of features of RBFSampler and Nystroem.")
     ] = 2048,
     exact_rows: Annotated[
         int, typer.Option(metavar="N", help="Largest number of rows for exact kernel ridge.")
     ] = 2000,
+    time_limit: Annotated[
+        int,
+        typer.Option(metavar="SECONDS", help="Limit for a fit of the kernel model; 0 for none."),
+    ] = 60,
     folds: Annotated[int, typer.Option(metavar="N", help="Number of cross-validation folds.")] = 5,
     jobs: Annotated[
         int, typer.Option(metavar="N", help="Number of processes; -1 for all processors.")
@@ -105,13 +109,15 @@ def compare(
 ) -> None:
     """Find the best model for a table.
 
-    Compares quadfeat with feature maps of scikit-learn, boosted trees, a linear model and exact
-    kernel ridge by cross-validation. Finished fits are saved at once: after Ctrl-C, the same
-    command continues.
+    Compares the kernel model of quadfeat with boosted trees, a linear model, feature maps of
+    scikit-learn and exact kernel ridge by cross-validation. Text, categories, dates and missing
+    values need no preparation. Finished fits are saved at once: after Ctrl-C, the same command
+    continues.
     """
     _check_at_least("--max-rows", max_rows, FEWEST_ROWS)
-    _check_at_least("--max-components", max_components, 2)
+    _check_at_least("--components", components, 2)
     _check_at_least("--exact-rows", exact_rows, 2)
+    _check_at_least("--time-limit", time_limit, 0)
     _check_at_least("--folds", folds, 2)
     _check_at_least("--seed", seed, 0)
     n_jobs = check_jobs(jobs)
@@ -139,20 +145,19 @@ def compare(
         problem = Problem(
             table.rows,
             table.y,
-            table.columns,
             _scoring(table, chosen_scoring),
             folds=folds,
             exact_rows=exact_rows,
-            max_components=max_components,
+            components=components,
             seed=seed,
-            raw=table.raw,
+            settings=_settings(time_limit),
         )
         created = make_folder(out)
         check_writable(out, [*report.FILES, FILE])
         output.introduce(table, shown)
         run = _Run(problem, n_jobs, Journal(out, problem))
         with weighted_bar(shown) as progress:
-            played = run.play(progress)
+            rows = run.play(progress)
     except KeyboardInterrupt:
         _stop(run, out, created)
         raise SystemExit(STOPPED) from None
@@ -163,9 +168,10 @@ def compare(
         _clean_up(run, created, keep=True)
         raise
     # Write the scores first: they took most of the time, and nothing that follows can lose them.
-    problems = write_all(out, {"scores.csv": lambda: encoded(played.rows.to_csv(index=False))})
+    scores = rows.drop(columns="leaderboard")
+    problems = write_all(out, {"scores.csv": lambda: encoded(scores.to_csv(index=False))})
     run.journal.close(remove=not problems)
-    found = _find(table, problem, played, problems)
+    found = _find(table, problem, rows, problems)
     about = {"command": command_line(), "seed": seed, **machine(), "jobs": n_jobs}
     with shown.status("Writing the report"):
         problems += write_all(out, report.files(found, about))
@@ -180,6 +186,13 @@ def compare(
 def _check_at_least(option: str, value: int, least: int) -> None:
     if value < least:
         raise CommandError(f"{option} {value} is not valid. Pass at least {least}.")
+
+
+def _settings(time_limit: int) -> dict[str, Any]:
+    """Return the arguments of the kernel model, without those that are defaults."""
+    default = KernelRegressor().time_limit
+    limit = {} if time_limit == default else {"time_limit": time_limit or None}
+    return {**MODEL_SETTINGS, **limit}
 
 
 def _scoring(table: Table, chosen: Sequence[str]) -> Scoring:
@@ -215,53 +228,22 @@ def _clean_up(run: _Run | None, created: Sequence[Path], *, keep: bool) -> None:
     remove_folders(created)
 
 
-@dataclass(frozen=True)
-class _Played:
-    """The rows of all cells, and the choices made on the way."""
-
-    kernel: Kernel
-    gaussian: Gaussian
-    rule: str
-    rows: pd.DataFrame
-
-
 class _Run:
-    """All cells of a comparison: those that choose a kernel, then a rule, then the models."""
+    """All cells of a comparison."""
 
     def __init__(self, problem: Problem, jobs: int, journal: Journal) -> None:
         self.problem, self.jobs, self.journal = problem, jobs, journal
-        kernels = contest.candidate_kernels(problem)
-        planned = [
-            *contest.kernel_cells(problem),
-            *contest.rule_cells(problem, kernels[0]),
-            *contest.contest_cells(problem, kernels[0], Gaussian(), ""),
-        ]
-        self.total = len(planned)
-        self._weight = sum(map(_weight, planned))
+        self.cells = contest.cells_of(problem)
+        self.total = len(self.cells)
 
-    def play(self, progress: Progress) -> _Played:
-        """Run all cells with a progress bar."""
-        problem = self.problem
-        bar = progress.add_task("", total=self._weight, done=0, items=self.total)
-
-        def collect(what: str, cells: Sequence[Cell]) -> pd.DataFrame:
-            progress.update(bar, description=what)
-            candidates = dict.fromkeys(_candidate(vars(cell)) for cell in cells)
-            _show_line(progress, f"{what}: {len(cells)} fits of {', '.join(candidates)}")
-            return self._collect(cells, progress, bar)
-
-        tried = collect("choosing a kernel", contest.kernel_cells(problem))
-        if tried["score"].isna().all():
-            raise CommandError(f"no kernel could be fitted: {tried['failed'].iloc[0]}")
-        best, best_gaussian = verdict.choose_kernel(tried, problem.metric.sign)
-        kernel = {repr(one): one for one in contest.candidate_kernels(problem)}[best]
-        gaussian = {repr(one): one for one in contest.candidate_gaussians(problem)}[best_gaussian]
-        rules = collect("choosing a rule", contest.rule_cells(problem, kernel))
-        rule = verdict.choose_rule(rules)
-        cells = contest.contest_cells(problem, kernel, gaussian, rule)
-        played = collect("comparing models", cells)
-        rows = pd.concat([tried, rules, played], ignore_index=True)
-        return _Played(kernel, gaussian, rule, rows)
+    def play(self, progress: Progress) -> pd.DataFrame:
+        """Run all cells with a progress bar; return their rows."""
+        names = list(dict.fromkeys(cell.contestant for cell in self.cells))
+        weight = sum(map(_weight, self.cells))
+        text = "comparing models"
+        bar = progress.add_task(text, total=weight, done=0, items=self.total)
+        _show_line(progress, f"{text}: {self.total} fits of {', '.join(names)}")
+        return self._collect(self.cells, progress, bar)
 
     def _collect(self, cells: Sequence[Cell], progress: Progress, bar: Any) -> pd.DataFrame:
         """Return the rows of cells in the order of the cells, whichever finished first."""
@@ -273,12 +255,10 @@ class _Run:
             rows[key] = row
             done = progress.tasks[bar].fields["done"] + 1
             progress.update(bar, advance=weights[key], done=done)
-            measured = "kernel error" if row["stage"] == "rule" else "score"
-            result = f"{measured} {row[measured.replace(' ', '_')]:.4g}"
-            result = "failed" if row["failed"] else result
+            result = "failed" if row["failed"] else f"score {row['score']:.4g}"
             _show_line(
                 progress,
-                f"  {done}/{self.total} {_candidate(row)}, fold {row['fold'] + 1}: {result}",
+                f"  {done}/{self.total} {row['contestant']}, fold {row['fold'] + 1}: {result}",
             )
 
         for cell in cells:
@@ -293,12 +273,6 @@ class _Run:
         return pd.DataFrame([rows[contest.name(cell)] for cell in cells])
 
 
-def _candidate(named: Mapping[str, Any]) -> str:
-    """Return what a cell or its row tries, in a few words."""
-    tried = {"kernel": named["kernel"], "rule": named["rule"]}.get(named["stage"])
-    return str(named["contestant"] if tried is None else tried)
-
-
 def _show_line(progress: Progress, text: str) -> None:
     """Print a line to standard error if there is no bar, because the output is no terminal."""
     if not progress.console.is_terminal:
@@ -309,11 +283,11 @@ def _weight(cell: Cell) -> float:
     return WEIGHTS.get(cell.contestant, 1.0)
 
 
-def _find(table: Table, problem: Problem, played: _Played, problems: Sequence[str]) -> Findings:
+def _find(table: Table, problem: Problem, rows: pd.DataFrame, problems: Sequence[str]) -> Findings:
     """Return the findings, or raise an error that includes all problems so far."""
-    rows = played.rows[played.rows["stage"] == "contest"]
-    ours = rows[(rows["contestant"] == OURS) & (rows["failed"] == "")]
-    if ours.groupby("D").size().max() != problem.folds:
-        reason = f"quadrature features could not be fitted: {rows['failed'].max()}"
+    models = rows[~rows["contestant"].isin([GUESS, EXACT])]
+    scored = models[models["score"].notna()].groupby("contestant").size()
+    if scored.max() != problem.folds:
+        reason = f"no model could be fitted on all folds: {models['failed'].max()}"
         raise CommandError(" ".join([reason, *problems]))
-    return Findings.of(table, problem, played.kernel, played.gaussian, played.rule, played.rows)
+    return Findings.of(table, problem, rows)

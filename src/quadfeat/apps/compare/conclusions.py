@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
-from quadfeat.apps.compare import contest
 from quadfeat.apps.compare.contestants import (
     BOOSTERS,
     EXACT,
@@ -15,18 +14,16 @@ from quadfeat.apps.compare.contestants import (
     LINEAR,
     MAPS,
     MODEL,
-    OURS,
-    Key,
+    PLURAL,
     class_name,
     in_sentence,
     title,
 )
 from quadfeat.apps.compare.findings import Findings
-from quadfeat.apps.compare.fitting import PENALTIES
+from quadfeat.apps.compare.fitting import PENALTIES, gammas
 from quadfeat.apps.reporting.text import printable
 
 LIKELY, CERTAIN = 0.8, 0.95  # probabilities from which on a model is called better
-PLURAL = (*MAPS, *BOOSTERS)  # models whose names are plurals
 
 
 def headline(found: Findings) -> str:
@@ -49,46 +46,17 @@ def recommendation(found: Findings) -> str:
 def reason(found: Findings) -> str:
     """Return why this model is recommended."""
     key, best = found.verdict.key, found.verdict.best
-    top = f"{found.scored(best)} by {in_sentence(best)}"
-    near = found.scores[key].mean() >= found.scores[best].mean() - _error(found, best)
     if key == best:
         why = "It has the best score."
-        if _is_better(found, (EXACT, 0)):
+        if EXACT in found.scores and found.difference(EXACT, key).mean > 0:
             why = "Only exact kernel ridge, which is slow for many rows, has a better score."
-    elif not near:
+    else:
         gap = found.difference(best, key)
         why = (
-            f"The best score, {top}, is not clearly better: the difference is "
-            f"{gap.mean:{found.form}} ± {gap.error:{found.form}}."
+            f"The best score, {found.scored(best)} by {in_sentence(best)}, is not clearly better: "
+            f"the difference is {gap.mean:{found.form}} ± {gap.error:{found.form}}."
         )
-    elif key[0] == LINEAR:
-        why = f"It is the simplest model within one standard error of the best score, {top}."
-    elif found.verdict.saves_memory:
-        why = f"It is within one standard error of the best score, {top}. {_saved_memory(found)}"
-    elif key[0] in MAPS:
-        why = f"It has the fewest features within one standard error of the best score, {top}."
-    else:
-        why = f"It is within one standard error of the best score, {top}."
-    return f"{why} This table does not need a kernel." if key[0] == LINEAR else why
-
-
-def _error(found: Findings, key: Key) -> float:
-    return float(found.entry(key)["score_error"])
-
-
-def _is_better(found: Findings, key: Key) -> bool:
-    """Return whether a model has a better mean score than the recommended one."""
-    return key in found.scores and found.difference(key, found.verdict.key).mean > 0
-
-
-def _saved_memory(found: Findings) -> str:
-    maps = [key for key in found.scores.columns if key[0] in MAPS]
-    peaks = found.table.set_index(["contestant", "D"])["peak_memory_mb"]
-    key = max(maps, key=lambda one: float(found.scores[one].mean()))
-    return (
-        f"It needs {peaks[found.verdict.key]:.0f} MB of memory to train; {in_sentence(key)}, the "
-        f"best feature map, needs {peaks[key]:.0f} MB."
-    )
+    return f"{why} This table does not need a kernel." if key == LINEAR else why
 
 
 def sureness(found: Findings) -> str:
@@ -103,7 +71,7 @@ def sureness(found: Findings) -> str:
     paired = f"{amount} (paired over {gap.folds} folds)"
     if gap.mean < 0:
         chance = percent(1 - gap.probability)
-        verb = "beat" if rival[0] in PLURAL else "beats"
+        verb = "beat" if rival in PLURAL else "beats"
         return f"Not sure: {in_sentence(rival)} {verb} it with probability {chance}, {paired}."
     word = "Not sure"
     if gap.probability >= LIKELY:
@@ -125,7 +93,7 @@ def percent(probability: float) -> str:
     return f"{100 * probability:.0f}%" if probability >= 0.01 else "below 1%"
 
 
-def ties(found: Findings) -> list[Key]:
+def ties(found: Findings) -> list[str]:
     """Return the models that are about as good as the recommended one, except for its rival."""
     others = [key for key in found.entries if key not in (found.verdict.key, found.rival)]
     return [
@@ -156,30 +124,15 @@ def cautions(found: Findings) -> list[str]:
         constant = "mean" if found.metric.task == "regression" else "class frequencies"
         lines.append(
             f"No model beats a constant prediction, the {constant} of the target, by two standard "
-            f"errors: {found.score_name} {found.scored(key)} against {found.scored((GUESS, 0))}. "
+            f"errors: {found.score_name} {found.scored(key)} against {found.scored(GUESS)}. "
             "The columns may be unrelated to the target."
         )
-    for one in dict.fromkeys([key, found.verdict.alone]):
-        lines += _edges(found, one)
-    return list(dict.fromkeys(lines))
-
-
-def _edges(found: Findings, key: Key) -> list[str]:
-    """Return warnings about hyperparameters at the edge of their grids."""
-    lines = []
-    kernel = found.kernel_of(key)
-    for parameter, grid in contest.kernel_grids(found.problem).items():
-        values = [one.get_params()[parameter] for one in grid]
-        if kernel is not None and repr(kernel) in map(repr, grid):
-            lines += edge(parameter, title(key), kernel.get_params()[parameter], values)
-    if key[0] in (LINEAR, *MAPS):
-        lines += edge("alpha", title(key), float(found.entry(key)["alpha"]), PENALTIES)
-    sizes = contest.ladder(found.problem)
-    if key[1] == sizes[-1] and 2 * sizes[-1] <= found.problem.n_train:
-        lines.append(
-            f"D = {key[1]} is the largest number of features tested. More may be better: run again "
-            f"with --max-components {2 * key[1]}."
-        )
+    entry = found.entry(key)
+    if key in (LINEAR, *MAPS):
+        lines += edge("alpha", title(key), float(entry["alpha"]), PENALTIES)
+    if key in MAPS:
+        grid = gammas(found.problem.fold(0).X_train.shape[1])
+        lines += edge("gamma", title(key), float(entry["gamma"]), grid)
     return lines
 
 
@@ -202,13 +155,13 @@ def edge(parameter: str, model: str, value: float, grid: Sequence[float]) -> lis
 
 def next_steps(found: Findings) -> list[str]:
     """Return what to do next."""
-    key, alone = found.verdict.key, found.verdict.alone
+    key = found.verdict.key
     regression = found.metric.task == "regression"
     steps = []
     if not found.verdict.hopeless:
         steps.append(
             f"Run the script, model.py, in the folder of {printable(found.source.path.name)}: it "
-            "trains the model and prints its score."
+            f"trains the model{' and saves it' if key == MODEL else ' and prints its score'}."
         )
     if found.source.sampled:
         steps.append(
@@ -228,99 +181,59 @@ def next_steps(found: Findings) -> list[str]:
             f"The decision is close: run again with --folds {folds}, or with another --seed, to "
             "see whether it holds."
         )
-    if key[0] not in (OURS, MODEL):
+    if key != MODEL and MODEL in found.entries:
         need = "prediction intervals or streaming" if regression else "streaming"
         steps.append(
-            f"If you need {need}, use {in_sentence(alone)}: {found.score_name} "
-            f"{found.scored(alone)}, 95% interval {found.bounds(alone)}."
+            f"If you need {need}, use {in_sentence(MODEL)}: {found.score_name} "
+            f"{found.scored(MODEL)}, 95% interval {found.bounds(MODEL)}."
         )
     elif regression:
-        steps.append(
-            "Get a standard deviation for each prediction with model.predict(X, return_std=True)."
-        )
+        steps.append("Get an interval for each prediction with model.predict_interval(X).")
     return steps
 
 
 def comparisons(found: Findings) -> list[str]:
-    """Return how quadrature features compare with the other models."""
-    ours = found.verdict.ours
+    """Return how the kernel model compares with its rivals, and what it has chosen."""
     lines = []
-    for name in MAPS[1:]:
-        other = (name, ours[1])
-        if other in found.scores.columns:
-            line = _compared(found, other, ours)
-            kernels = {found.entry(key)["kernel"] for key in (other, ours)}
-            if len(kernels) > 1:
-                line += f" They use the kernel {found.entry(other)['kernel']}."
-            lines.append(line)
-    lines += _in_equal_time(found)
-    for name in (MODEL, LINEAR):
-        if (name, 0) in found.scores.columns:
-            line = _compared(found, (name, 0), ours)
-            lines.append(f"{line} {_choices(found)}" if name == MODEL else line)
-    for name in BOOSTERS:
-        if (name, 0) in found.scores.columns:
-            lines.append(_compared(found, (name, 0), found.verdict.alone))
-    exact = (EXACT, 0)
-    if exact in found.scores.columns:
-        seen = int(found.entry(exact)["train_rows"])
-        all_rows = seen >= found.entry(ours)["train_rows"]
-        line = _compared(found, exact, ours)
-        line += f" It trained on {'all' if all_rows else 'only'} {seen} rows."
-        if all_rows and not found.source.sampled and found.difference(exact, ours).mean > 0:
-            line += " With so few rows it is affordable."
+    ours = MODEL if MODEL in found.entries else found.verdict.key
+    if ours == MODEL:
+        lines.append(_choices(found))
+    rivals = [one for one in (*BOOSTERS, LINEAR, *MAPS, EXACT) if one in found.entries]
+    for name in rivals:
+        if name == ours:
+            continue
+        line = _compared(found, ours, name)
+        if name == EXACT:
+            seen = int(found.entry(EXACT)["train_rows"])
+            all_rows = seen >= found.entry(ours)["train_rows"]
+            line += f" The latter trained on {'all' if all_rows else 'only'} {seen} rows."
         lines.append(line)
     failed = found.failed
     if len(failed):
         first = failed.iloc[0]
         count = "1 fit" if len(failed) == 1 else f"{len(failed)} fits"
-        name = title((first["contestant"], int(first["D"])))
-        lines.append(f"{count} failed. The first: {name}: {first['failed']}")
+        lines.append(f"{count} failed. The first: {title(first['contestant'])}: {first['failed']}")
     return lines
 
 
 def _choices(found: Findings) -> str:
     """Return what the kernel model chose on the folds."""
-    rows = found.rows[(found.rows["contestant"] == MODEL) & (found.rows["failed"] == "")]
-    counts = rows["choice"].value_counts()
-    if len(counts) == 1:
-        return f"On each fold, it chose {counts.index[0]}."
-    parts = [f"{choice} on {count}" for choice, count in counts.items()]
-    return f"Of {len(rows)} folds, it chose {', '.join(parts[:-1])} and {parts[-1]}."
+    chosen = found.leaderboard[found.leaderboard["share"] > 0]
+    parts = [f"{row.candidate} ({100 * row.share:.0f}%)" for row in chosen.itertuples()]
+    return f"The kernel model chose {' and '.join(parts)}, by held-out rows of its training rows."
 
 
-def _compared(found: Findings, one: Key, other: Key) -> str:
+def _compared(found: Findings, one: str, other: str) -> str:
     """Return a sentence that compares two models."""
     subject = in_sentence(one)
-    verb = "are" if one[0] in PLURAL else "is"
+    verb = "are" if one in PLURAL else "is"
     words = found.difference(one, other).words
     sentence = f"{subject} {verb} {words} {in_sentence(other)} ({found.gap(one, other)})."
     return sentence[0].upper() + sentence[1:]
 
 
-def _in_equal_time(found: Findings) -> list[str]:
-    """Return the scores of other feature maps in the time of quadrature features."""
-    timed = found.equal_time.set_index("contestant")
-    parts = []
-    for name in MAPS[1:]:
-        if name in timed.index:
-            row = timed.loc[name]
-            if np.isnan(row["score"]):
-                parts.append(f"{in_sentence((name, 0))} cannot finish with any D tested")
-            else:
-                parts.append(f"{in_sentence((name, row['D']))} reach {row['score']:{found.form}}")
-    if not parts:
-        return []
-    ours = found.verdict.ours
-    parts.insert(0, f"{in_sentence(ours)} reach {found.scored(ours)}")
-    return [
-        f"In {timed.loc[OURS, 'seconds']:.2g} CPU seconds, {', '.join(parts[:-1])} and {parts[-1]}."
-    ]
-
-
 def summary(found: Findings) -> dict[str, Any]:
     """Return the result for programs."""
-    table = found.table.astype(object).where(found.table.notna(), None)
     key = found.verdict.key
     rival = None if found.rival is None else _entry(found, found.rival)
     return {
@@ -337,25 +250,32 @@ def summary(found: Findings) -> dict[str, Any]:
             ),
             "definition": found.definition(key),
         },
-        "use": list(key),
-        "best": list(found.verdict.best),
+        "best": found.verdict.best,
         "models": [_entry(found, one) for one in found.entries],
+        "leaderboard": _records(found.leaderboard),
         "conclusions": [*points(found).values(), *comparisons(found)],
         "next_steps": next_steps(found),
         "warnings": cautions(found),
-        "contestants": table.to_dict(orient="records"),
+        "contestants": _records(found.table),
     }
 
 
-def _entry(found: Findings, key: Key) -> dict[str, Any]:
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table, with None for missing numbers."""
+    found: list[dict[str, Any]] = (
+        table.astype(object).where(table.notna(), None).to_dict(orient="records")
+    )
+    return found
+
+
+def _entry(found: Findings, key: str) -> dict[str, Any]:
     low, high = found.interval(key)
     gap = found.difference(key, found.verdict.key)
     entry = found.entry(key)
     return {
-        "contestant": key[0],
-        "D": key[1] or None,
+        "contestant": key,
         "title": title(key),
-        "class": class_name(key[0], found.metric.task),
+        "class": class_name(key, found.metric.task),
         "score": float(entry["score"]),
         "interval": [low, high],
         "standard_error": float(entry["score_error"]),

@@ -12,16 +12,14 @@ from quadfeat.apps.reporting.colors import Color
 GUESS = "guess"
 LINEAR = "linear"
 MODEL = "kernel model"
-OURS = "quadfeat"
 RBF_SAMPLER = "RBFSampler"
 NYSTROEM = "Nystroem"
 EXACT = "exact kernel"
 
-MAPS = (OURS, RBF_SAMPLER, NYSTROEM)  # models with a number of features, cheapest prediction first
+MAPS = (RBF_SAMPLER, NYSTROEM)  # feature maps of scikit-learn
 BOOSTERS = (HIST, LIGHTGBM)
-ORDER = (GUESS, LINEAR, MODEL, *MAPS, EXACT, *BOOSTERS)  # of rows in tables
-
-Key = tuple[str, int]  # name of a model, and its number of features or 0
+ORDER = (MODEL, *BOOSTERS, LINEAR, *MAPS, EXACT, GUESS)  # of rows in tables
+PLURAL = (*MAPS, *BOOSTERS)  # models whose names are plurals
 
 
 @dataclass(frozen=True)
@@ -44,44 +42,40 @@ class Contestant:
 
 
 CONTESTANTS = {
-    GUESS: Contestant("Constant prediction", Color("#5f6368", "#b4b8bd"), "|"),
-    LINEAR: Contestant("Linear model", Color("#5f6368", "#b4b8bd"), "D"),
     MODEL: Contestant("Kernel model (quadfeat)", Color("#b83a00", "#ff9a5c"), "P"),
-    OURS: Contestant("Quadrature features", Color("#a3004f", "#ff94c2"), "o"),
+    HIST: Contestant("Boosted trees (scikit-learn)", Color("#7b1fa2", "#dca6f2"), "v"),
+    LIGHTGBM: Contestant("Boosted trees (LightGBM)", Color("#4d5d00", "#c8d96b"), "X"),
+    LINEAR: Contestant("Linear model", Color("#5f6368", "#b4b8bd"), "D"),
     RBF_SAMPLER: Contestant("Random Fourier features", Color("#0b5c8f", "#7cc4f0"), "s"),
     NYSTROEM: Contestant("Nyström features", Color("#00695c", "#5fd6c6"), "^"),
     EXACT: Contestant("Exact kernel ridge", Color("#1a1a1a", "#e8e8e8"), "*"),
-    HIST: Contestant("Boosted trees (scikit-learn)", Color("#7b1fa2", "#dca6f2"), "v"),
-    LIGHTGBM: Contestant("Boosted trees (LightGBM)", Color("#4d5d00", "#c8d96b"), "X"),
+    GUESS: Contestant("Constant prediction", Color("#5f6368", "#b4b8bd"), "|"),
 }
 
 
-def title(key: Key) -> str:
-    """Return the full name of a model, with its number of features if it has one.
+def title(name: str) -> str:
+    """Return the full name of a model.
 
     Examples
     --------
-    >>> title((OURS, 512)), title((LINEAR, 0))
-    ('Quadrature features, D = 512', 'Linear model')
+    >>> title(MODEL)
+    'Kernel model (quadfeat)'
     """
-    name = CONTESTANTS[key[0]].title
-    return f"{name}, D = {key[1]}" if key[1] else name
+    return CONTESTANTS[name].title
 
 
-def in_sentence(key: Key) -> str:
+def in_sentence(name: str) -> str:
     """Return the full name of a model for the middle of a sentence.
 
     Examples
     --------
-    >>> in_sentence((OURS, 512)), in_sentence((LINEAR, 0))
-    ('quadrature features with D = 512', 'the linear model')
+    >>> in_sentence(HIST), in_sentence(LINEAR)
+    ('boosted trees (scikit-learn)', 'the linear model')
     """
-    name = CONTESTANTS[key[0]].title
-    if key[0] != NYSTROEM:
-        name = name[0].lower() + name[1:]
-    if key[1]:
-        return f"{name} with D = {key[1]}"
-    return f"the {name}" if key[0] in (GUESS, LINEAR, MODEL) else name
+    found = title(name)
+    if name != NYSTROEM:
+        found = found[0].lower() + found[1:]
+    return f"the {found}" if name in (GUESS, LINEAR, MODEL) else found
 
 
 def class_name(name: str, task: Task) -> str:
@@ -99,13 +93,12 @@ def class_name(name: str, task: Task) -> str:
         GUESS: "DummyClassifier" if classifier else "DummyRegressor",
         LINEAR: f"Ridge{classifier}",
         MODEL: "KernelClassifier" if classifier else "KernelRegressor",
-        OURS: "QuadratureFeatures",
         EXACT: "KernelRidge",
     }
     return names.get(name, name)
 
 
-def explanation(name: str, task: Task, exact_rows: int) -> str:
+def explanation(name: str, task: Task, n_components: int, exact_rows: int) -> str:
     """Return one sentence about a model, for readers who do not know it."""
     kind = class_name(name, task)
     return {
@@ -114,23 +107,22 @@ def explanation(name: str, task: Task, exact_rows: int) -> str:
             if task == "classification"
             else "Predicts the mean of the target and ignores all columns."
         ),
-        LINEAR: f"{kind} of scikit-learn on the prepared columns, without a kernel.",
+        LINEAR: f"{kind} of scikit-learn on the encoded columns, without a kernel.",
         MODEL: (
-            f"{kind} of quadfeat with default settings, on the raw columns: it learns kernels from "
-            "the data, and chooses between features and nearest rows."
+            f"{kind} of quadfeat with default settings: it learns kernels from the data, and "
+            "chooses between features and nearest rows."
         ),
-        OURS: (
-            f"Ridge regression on {kind} of quadfeat. Cross-validation chooses the kernel, the "
-            "rule and the number of features D."
+        RBF_SAMPLER: (
+            f"Ridge regression on {n_components} features of {kind} of scikit-learn, with a "
+            "Gaussian kernel."
         ),
-        RBF_SAMPLER: f"Ridge regression on {kind} of scikit-learn, with a Gaussian kernel.",
         NYSTROEM: (
-            f"Ridge regression on {kind} of scikit-learn, whose features are kernel values at "
-            "sampled training rows."
+            f"Ridge regression on {n_components} features of {kind} of scikit-learn: Gaussian "
+            "kernel values at sampled training rows."
         ),
         EXACT: (
-            f"{kind} of scikit-learn: the kernel without approximation, trained on at most "
-            f"{exact_rows} rows."
+            f"{kind} of scikit-learn: the Gaussian kernel without approximation, trained on at "
+            f"most {exact_rows} rows."
         ),
         HIST: f"{kind} of scikit-learn with default settings.",
         LIGHTGBM: f"{kind} of LightGBM with default settings.",

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
 
-from quadfeat.apps.compare.contestants import Key, title
+from quadfeat.apps.compare.contestants import title
 from quadfeat.apps.compare.findings import Findings
 from quadfeat.apps.compare.scoring import METRICS, form_of, metrics_of
 from quadfeat.apps.reporting.page import Term
 from quadfeat.apps.reporting.text import printable
 
 BETTER = "P(better), %"
-FEATURES = "features D"
 SECONDS = "training, CPU s"
 PREDICTION = "prediction, CPU ms per 1000 rows"
 MEMORY = "memory, MB"
-KERNEL_ERROR = "kernel error"
+LEADERBOARD_SECONDS = "fit, s"
 ERROR = "standard error"
+MOST_OUTPUTS = 6  # names in a cell
 MARK = "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"  # of the recommended model
 
 
@@ -27,9 +28,9 @@ def anchor(name: str) -> str:
     return f"model-{name.replace(' ', '-').lower()}"
 
 
-def term(found: Findings, key: Key) -> Term:
+def term(found: Findings, key: str) -> Term:
     """Return the full name of a model with its explanation."""
-    return Term(title(key), found.explanation(key), anchor(key[0]))
+    return Term(title(key), found.explanation(key), anchor(key))
 
 
 def formats(found: Findings) -> dict[str, str]:
@@ -45,17 +46,14 @@ def formats(found: Findings) -> dict[str, str]:
         "low": found.form,
         "high": found.form,
         BETTER: ".0f",
-        KERNEL_ERROR: ".4f",
-        f"{KERNEL_ERROR}, {ERROR}": ".4f",
+        "share, %": ".0f",
+        "loss": ".4f",
+        "error of the loss": ".4f",
+        LEADERBOARD_SECONDS: ".1f",
         SECONDS: ".3f",
-        "CPU s": ".3f",
         PREDICTION: ".2f",
         MEMORY: ".0f",
     }
-
-
-def _features(counts: pd.Series) -> list[int | None]:
-    return [int(count) if count else None for count in counts]
 
 
 def ranking(found: Findings) -> pd.DataFrame:
@@ -85,24 +83,22 @@ def _marked(model: Term, recommended: bool) -> Term:
     return replace(model, text=f"{MARK} {model.text}") if recommended else model
 
 
-def _signed(found: Findings, one: Key, other: Key) -> float:
+def _signed(found: Findings, one: str, other: str) -> float:
     if one == other:
         return float("nan")
     return found.metric.sign * found.difference(one, other).mean
 
 
-def equal_size(found: Findings) -> pd.DataFrame:
-    """Return all results, one row per model and number of features."""
+def results(found: Findings) -> pd.DataFrame:
+    """Return all scores and costs, one row per model."""
     table = found.table
     others = [one for one in metrics_of(found.metric.task) if one is not found.metric]
     return pd.DataFrame(
         {
-            "model": [term(found, (name, 0)) for name in table["contestant"]],
-            FEATURES: pd.Series(_features(table["D"]), dtype=object),
+            "model": [term(found, name) for name in table["contestant"]],
             found.score_name: table["score"],
             ERROR: table["score_error"],
             **{one.label: table[one.column] for one in others},
-            KERNEL_ERROR: table["kernel_error"],
             SECONDS: table["fit_cpu_seconds"],
             PREDICTION: 1e6 * table["predict_cpu_seconds"] / table["test_rows"],
             **({MEMORY: table["peak_memory_mb"]} if found.memory_measured else {}),
@@ -110,48 +106,38 @@ def equal_size(found: Findings) -> pd.DataFrame:
     )
 
 
-def equal_time(found: Findings) -> pd.DataFrame:
-    """Return the score of each model in the time of quadrature features."""
-    table = found.equal_time
+def leaderboard(found: Findings) -> pd.DataFrame:
+    """Return the candidates of the kernel model, the smallest loss first."""
+    board = found.leaderboard
+    if not len(board):
+        return board
     return pd.DataFrame(
         {
-            "model": [term(found, (name, 0)) for name in table["contestant"]],
-            FEATURES: pd.Series(_features(table["D"]), dtype=object),
-            found.score_name: table["score"],
-            "CPU s": table["seconds"],
-            "remark": table["remark"],
+            "candidate": board["candidate"],
+            "share, %": 100 * board["share"],
+            "loss": board["loss"],
+            "error of the loss": board["standard_error"],
+            LEADERBOARD_SECONDS: board["fit_seconds"],
+            "folds": board["folds"],
+            "note": board["note"],
         }
     )
 
 
-def kernels(found: Findings) -> pd.DataFrame:
-    """Return the kernels that were tried, the best first."""
-    rows = found.rows[found.rows["stage"] == "kernel"]
-    grouped = rows.groupby("kernel", sort=False)[["score", "kernel_error"]].mean().reset_index()
-    columns = {"score": found.score_name, "kernel_error": KERNEL_ERROR}
-    return grouped.sort_values("score", ascending=found.metric.sign < 0).rename(columns=columns)
-
-
-def rules(found: Findings) -> pd.DataFrame:
-    """Return the rules that were tried, the smallest error first."""
-    rows = found.rows[found.rows["stage"] == "rule"]
-    grouped = rows.groupby("rule", sort=False)["kernel_error"]
-    table = pd.DataFrame(
-        {KERNEL_ERROR: grouped.mean(), f"{KERNEL_ERROR}, {ERROR}": grouped.sem()}
-    ).reset_index()
-    failed = rows[rows["failed"] != ""].groupby("rule")["failed"].first()
-    table["remark"] = [failed.get(rule, "") for rule in table["rule"]]
-    return table.sort_values(KERNEL_ERROR)
-
-
 def columns(found: Findings) -> pd.DataFrame:
-    """Return the columns of the table, and how they were prepared."""
+    """Return the columns of the table, and what the models make of them."""
     described = found.source.columns
     return pd.DataFrame(
         {
             "column": [printable(column.name) for column in described],
             "kind": [column.kind for column in described],
             "missing values": [column.missing for column in described],
-            "preparation": [column.treatment for column in described],
+            "numbers": [printable(_listed(column.outputs)) for column in described],
         }
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as text, at most ``MOST_OUTPUTS`` of them."""
+    more = len(names) - MOST_OUTPUTS
+    return ", ".join(names[:MOST_OUTPUTS]) + (f" and {more} more" if more > 0 else "")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.api import types
 
 import quadfeat
 from quadfeat.apps.compare.boosting import boosters
 from quadfeat.apps.compare.contest import NAME, Cell, Problem, Row, name
-from quadfeat.apps.compare.fitting import MODEL_SETTINGS
 from quadfeat.apps.reporting.errors import CommandError
 
 FILE = "unfinished.jsonl"
@@ -103,25 +103,25 @@ def fingerprint(problem: Problem) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> from quadfeat.apps.compare.columns import describe
     >>> frame = pd.DataFrame({"x": np.arange(40.0)})
-    >>> y, columns = frame["x"].to_numpy(), describe(frame)
-    >>> problems = [Problem(frame, y, columns, "r2", seed=seed) for seed in (0, 1)]
+    >>> problems = [Problem(frame, frame["x"].to_numpy(), "r2", seed=seed) for seed in (0, 1)]
     >>> fingerprint(problems[0]) == fingerprint(problems[1])
     False
     """
     settings = (
         quadfeat.__version__,
         boosters(),
-        sorted(MODEL_SETTINGS.items()),
-        problem.columns,
+        sorted(problem.settings.items()),
+        list(problem.rows.columns),
         problem.scoring,
         problem.folds,
         problem.exact_rows,
-        problem.max_components,
+        problem.components,
         problem.seed,
     )
     digest = hashlib.sha256(repr(settings).encode("utf-8", "backslashreplace"))
-    for part in (problem.rows, pd.Series(problem.y)):
-        digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
+    for part in (*(problem.rows[column] for column in problem.rows), pd.Series(problem.y)):
+        # Objects may be lists, which have no hash.
+        values = part.map(str) if types.is_object_dtype(part) else part
+        digest.update(pd.util.hash_pandas_object(values, index=False).to_numpy().tobytes())
     return digest.hexdigest()

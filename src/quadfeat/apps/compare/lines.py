@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from quadfeat.apps.reporting.text import quoted
-
 WIDTH = 88
-
-
-def name_list(variable: str, names: Sequence[str]) -> list[str]:
-    """Return an assignment of a list of names, wrapped if it is long."""
-    line = f"{variable} = [{', '.join(map(quoted, names))}]"
-    if len(line) <= WIDTH:
-        return [line]
-    filled = [""]
-    for name in names:
-        if len(filled[-1]) + len(quoted(name)) + 5 > WIDTH:
-            filled.append("")
-        filled[-1] += f"{quoted(name)}, "
-    return [f"{variable} = [", *(f"    {part.rstrip()}" for part in filled if part), "]"]
 
 
 def call(function: str, arguments: Sequence[str], width: int = WIDTH) -> list[str]:

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from quadfeat.apps.compare.contestants import CONTESTANTS, GUESS, MAPS, OURS, title
+from quadfeat.apps.compare.contestants import CONTESTANTS, GUESS, title
 from quadfeat.apps.compare.scoring import Metric
 from quadfeat.apps.reporting.colors import Theme
 from quadfeat.apps.reporting.drawing import Draw, Screen, finish, log_axis, theme
@@ -38,7 +38,7 @@ def ranking(
     form : str
         Format of scores.
     table : DataFrame
-        One row per model, best first, with the columns ``contestant``, ``D``, ``score``, ``low``,
+        One row per model, best first, with the columns ``contestant``, ``score``, ``low``,
         ``high`` and ``chosen``.
     name : {"light", "dark"}
     screen : {"wide", "narrow"}
@@ -54,7 +54,7 @@ def ranking(
         for k, row in enumerate(reversed(rows)):
             _draw_score(ax, row, k, form, limits, name, screen)
         if screen == "wide":
-            labels = [title((row.contestant, row.D)) for row in reversed(rows)]
+            labels = [title(row.contestant) for row in reversed(rows)]
             ax.set_yticks(range(len(rows)), labels)
             for label, row in zip(ax.get_yticklabels(), reversed(rows), strict=True):
                 label.set_fontweight("bold" if row.chosen else "normal")
@@ -118,7 +118,7 @@ def _draw_score(
     )
     if screen == "narrow":
         ax.annotate(
-            title((row.contestant, row.D)),
+            title(row.contestant),
             (0.0, k + 0.2),
             xycoords=("axes fraction", "data"),
             va="center",
@@ -127,69 +127,50 @@ def _draw_score(
 
 
 def cost(metric: Metric, table: pd.DataFrame, name: Theme, *, screen: Screen) -> Figure:
-    """Draw scores against the number of features and against CPU time.
+    """Draw scores against CPU time.
 
     Parameters
     ----------
     metric : Metric
         The score.
     table : DataFrame
-        Means over folds, one row per model and number of features.
+        Means over folds, one row per model.
     name : {"light", "dark"}
     screen : {"wide", "narrow"}
     """
     table = table[table["score"].notna() & (table["contestant"] != GUESS)]
     wide = screen == "wide"
     with theme(name, FONT[screen]):
-        figure = Figure(figsize=(INCHES[screen], 4.6 if wide else 7.4))
-        axes: Any = figure.subplots(1 if wide else 2, 2 if wide else 1, sharey=wide)
-        by_time, by_size = axes
-        for contestant, part in table.groupby("contestant", sort=False):
-            _draw_cost(by_time, by_size, str(contestant), part.sort_values("D"), name)
-        ends = _range(metric, table)
-        sizes = sorted(set(table[table["contestant"].isin(MAPS)]["D"]))
-        by_size.set_xscale("log", base=2)
-        by_size.set_xticks(sizes, [str(size) for size in sizes])
-        by_size.minorticks_off()
-        by_size.set_xlabel("number of features D")
-        by_time.set_xscale("log")
-        log_axis(by_time.xaxis, subs=(1,))
-        by_time.set_xlabel("CPU seconds to train and predict")
-        for ax in (by_time, by_size):
-            ax.set_ylim(*ends)
-        for ax in (by_time,) if wide else (by_time, by_size):
-            ax.set_ylabel(f"{metric.label} on test rows")
+        figure = Figure(figsize=(INCHES[screen], 4.2))
+        ax: Any = figure.subplots()
+        for row in table.itertuples(index=False):
+            shown = CONTESTANTS[row.contestant]
+            seconds = row.fit_cpu_seconds + row.predict_cpu_seconds
+            ax.errorbar(
+                seconds,
+                row.score,
+                row.score_error,
+                color=shown.color.on(name),
+                marker=shown.marker,
+                markersize=9,
+                elinewidth=0.8,
+                linestyle="none",
+                label=shown.title,
+            )
+        ax.set_xscale("log")
+        log_axis(ax.xaxis, subs=(1,))
+        ax.set_xlabel("CPU seconds to train and predict")
+        ax.set_ylim(*_range(metric, table))
+        ax.set_ylabel(f"{metric.label} on test rows")
         return finish(figure, 4 if wide else 2)
-
-
-def _draw_cost(
-    by_time: Any, by_size: Any, contestant: str, part: pd.DataFrame, name: Theme
-) -> None:
-    """Draw a model: a line if it has a number of features, or else a point and a level."""
-    shown = CONTESTANTS[contestant]
-    color = shown.color.on(name)
-    seconds = part["fit_cpu_seconds"] + part["predict_cpu_seconds"]
-    style: dict[str, Any] = {"color": color, "marker": shown.marker, "markersize": 6}
-    if contestant in MAPS:
-        style |= {"linewidth": 2.2 if contestant == OURS else 1.3, "elinewidth": 0.7}
-        error = part["score_error"]
-        by_time.errorbar(seconds, part["score"], error, label=shown.title, **style)
-        by_size.errorbar(part["D"], part["score"], error, **style)
-    else:
-        style["markersize"] = 9
-        by_time.plot(seconds, part["score"], linestyle="none", label=shown.title, **style)
-        by_size.axhline(part["score"].iloc[0], color=color, linewidth=1.2, linestyle="--")
 
 
 def _range(metric: Metric, table: pd.DataFrame) -> tuple[float, float]:
     """Return the range of scores of all models, without those that are far off."""
-    maps = table[table["contestant"].isin(MAPS)]
-    low = (maps["score"] - maps["score_error"]).min()
-    high = (maps["score"] + maps["score_error"]).max()
-    best = metric.sign * (metric.sign * table["score"]).max()
-    low, high = min(low, best), max(high, best)
-    reach = max(high - low, 0.02 * abs(high))
-    others = [score for score in table["score"] if low - reach <= score <= high + reach]
-    low, high = min([low, *others]), max([high, *others])
+    oriented = metric.sign * table["score"]
+    best, distance = oriented.max(), oriented.max() - oriented.median()
+    near = table[oriented >= best - ZOOM * distance] if distance > 0 else table
+    low = (near["score"] - near["score_error"]).min()
+    high = (near["score"] + near["score_error"]).max()
     margin = 0.06 * (high - low) or 0.01
     return low - margin, high + margin

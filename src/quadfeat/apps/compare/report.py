@@ -15,7 +15,6 @@ import pandas as pd
 
 from quadfeat.apps.compare import conclusions, frames, plots
 from quadfeat.apps.compare.boosting import boosters
-from quadfeat.apps.compare.contest import CHOICE_COMPONENTS, CHOICE_ROWS, ERROR_ROWS
 from quadfeat.apps.compare.contestants import CONTESTANTS, MODEL, class_name, in_sentence, title
 from quadfeat.apps.compare.findings import Findings
 from quadfeat.apps.compare.fitting import PENALTIES
@@ -29,6 +28,7 @@ KINDS = ("png", "svg", "pdf")
 FILES = (
     "scores.csv",
     *(f"{name}.{kind}" for name in FIGURES for kind in KINDS),
+    "leaderboard.csv",
     "model.py",
     "run.json",
     "report.html",
@@ -39,6 +39,7 @@ def files(found: Findings, about: dict[str, Any]) -> dict[str, Callable[[], byte
     """Return functions that make all files but the scores, the most important first."""
     drawn = pictures(found)
     return {
+        "leaderboard.csv": lambda: encoded(_leaderboards(found).to_csv(index=False)),
         "model.py": lambda: encoded(found.script(found.verdict.key)),
         "run.json": lambda: encoded(
             json.dumps({**about, "result": conclusions.summary(found)}, indent=2)
@@ -58,6 +59,12 @@ def result(found: Findings, about: dict[str, Any], out: Path) -> dict[str, Any]:
     return {**about, "result": conclusions.summary(found), "files": paths}
 
 
+def _leaderboards(found: Findings) -> pd.DataFrame:
+    """Return the leaderboards of all folds."""
+    played = zip(found.rows["fold"], found.rows["leaderboard"], strict=True)
+    return pd.DataFrame([{"fold": fold, **place} for fold, board in played for place in board])
+
+
 def pictures(found: Findings) -> list[Picture]:
     """Return the figures, the most important first."""
     return [_ranking(found), _cost(found)]
@@ -66,8 +73,7 @@ def pictures(found: Findings) -> list[Picture]:
 def _ranking(found: Findings) -> Picture:
     rows = [
         {
-            "contestant": key[0],
-            "D": key[1],
+            "contestant": key,
             "score": found.entry(key)["score"],
             "low": found.interval(key)[0],
             "high": found.interval(key)[1],
@@ -100,13 +106,12 @@ def _cost(found: Findings) -> Picture:
         "cost",
         "Score against cost",
         f"Mean {found.score_name} ({found.metric.direction}) on test rows, with one standard "
-        "error. Models without a number of features are dashed lines. Scores far below the others "
-        "are not shown.",
+        "error. Models with far worse scores are not shown.",
         draw,
         found.table,
         narrow=narrow,
-        alt=f"Line plots of {found.score_name} against CPU time and against the number of "
-        "features. The table of all results has the same numbers.",
+        alt=f"Scatter plot of {found.score_name} against CPU time. The table of all results has "
+        "the same numbers.",
         source="scores",
     )
 
@@ -115,8 +120,8 @@ def build(found: Findings, drawn: list[Picture], about: dict[str, Any]) -> str:
     """Return the page."""
     source, problem = found.source, found.problem
     n_rows, n_columns = source.rows.shape
-    chosen, ours = found.verdict.key, found.verdict.ours
-    other = ours if chosen[0] == MODEL else found.verdict.alone
+    chosen = found.verdict.key
+    other = MODEL if chosen != MODEL and MODEL in found.entries else None
     train_rows = found.table["train_rows"]
     return page.render(
         __package__,
@@ -134,22 +139,17 @@ def build(found: Findings, drawn: list[Picture], about: dict[str, Any]) -> str:
         hopeless=found.verdict.hopeless,
         mark=frames.MARK,
         code=found.script(chosen),
-        other_code=found.script(other) if other != chosen else None,
-        other_name=in_sentence(other),
-        streams=chosen[0] == MODEL and can_stream(source),
+        other_code=None if other is None else found.script(other),
+        other_name="" if other is None else in_sentence(other),
+        streams=chosen == MODEL and can_stream(source),
         large=LARGE,
-        our_components=ours[1],
+        has_leaderboard=len(found.leaderboard) > 0,
+        loss_name=found.leaderboard["loss_name"].iloc[0] if len(found.leaderboard) else "",
         hero=drawn[0],
         cost=drawn[1],
         models=_models(found),
-        error_rows=ERROR_ROWS,
         fewest_train_rows=int(train_rows.min()),
         most_train_rows=int(train_rows.max()),
-        choice_components=CHOICE_COMPONENTS,
-        choice_rows=CHOICE_ROWS,
-        kernel=repr(found.kernel),
-        rule=found.rule,
-        fitted_rule=found.fitted_rule,
         remarks=source.remarks,
         tables=_tables(found),
         n_folds=problem.folds,
@@ -169,8 +169,8 @@ def _models(found: Findings) -> list[dict[str, Any]]:
         {
             "anchor": frames.anchor(name),
             "title": contestant.title,
-            "explanation": found.explanation((name, 0)),
-            "chosen": name == found.verdict.key[0],
+            "explanation": found.explanation(name),
+            "chosen": name == found.verdict.key,
         }
         for name, contestant in CONTESTANTS.items()
         if name in present
@@ -181,9 +181,7 @@ def _tables(found: Findings) -> dict[str, page.Table]:
     forms = frames.formats(found)
     return {
         "ranking": page.table(frames.ranking(found), forms),
-        "equal_size": page.table(frames.equal_size(found), forms),
-        "equal_time": page.table(frames.equal_time(found), forms),
-        "kernels": page.table(frames.kernels(found), forms),
-        "rules": page.table(frames.rules(found), forms),
+        "results": page.table(frames.results(found), forms),
+        "leaderboard": page.table(frames.leaderboard(found), forms),
         "columns": page.table(frames.columns(found)),
     }

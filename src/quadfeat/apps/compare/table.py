@@ -11,13 +11,12 @@ import pandas as pd
 from pandas.api import types
 
 from quadfeat._utils.validation import Array
-from quadfeat.apps.compare.columns import Column, describe, named, tidy
+from quadfeat.apps.compare.columns import Column, describe, is_plain, row_numbers
 from quadfeat.apps.compare.numerals import Mark
 from quadfeat.apps.compare.reading import read
 from quadfeat.apps.compare.scoring import Task
 from quadfeat.apps.reporting.errors import CommandError
 
-MOST_LISTED = 12  # columns in an error message
 FEW_VALUES = 30  # integers with at most this many different values are classes
 
 
@@ -35,15 +34,17 @@ class Table:
         Name of the target column.
     task : {"classification", "regression"}
     columns : list of Column
-        All other columns, including those that are dropped.
+        All other columns, including those that are not used.
     rows : DataFrame
-        The columns to learn from: numbers as float64, categories as strings.
-    raw : DataFrame
-        The same columns as they are in the file.
+        The columns as they are in the file, without the target and row numbers.
     y : ndarray of shape (n_rows,)
         Strings or numbers for classification, float64 for regression.
-    text_target : bool
-        Whether the target consists of strings or Booleans.
+    unused : list of str
+        Columns with row numbers, which are removed.
+    is_plain : bool
+        Whether all columns of the file are numbers without missing values.
+    target_as_text : bool
+        Whether a script has to convert the target to strings.
     target_missing : bool
         Whether rows without a target were dropped.
     sampled : bool
@@ -60,9 +61,10 @@ class Table:
     task: Task
     columns: list[Column]
     rows: pd.DataFrame
-    raw: pd.DataFrame
     y: Array
-    text_target: bool
+    unused: list[str]
+    is_plain: bool
+    target_as_text: bool
     target_missing: bool
     sampled: bool
     n_rows: int
@@ -107,7 +109,12 @@ def load(
     frame, name, remarks = source.frame, source.target, list(source.remarks)
     if len(frame) == 0:
         raise CommandError(f"{path} has no rows.")
-    columns = describe(frame.drop(columns=name))
+    others = frame.drop(columns=name)
+    unused, plain = row_numbers(others), is_plain(others)
+    if len(unused) == others.shape[1]:
+        raise CommandError(
+            f"{path} has no column to learn from: {unused[0]!r} has row numbers. Add columns."
+        )
     has_target = frame[name].notna()
     if not has_target.any():
         raise CommandError(
@@ -119,11 +126,6 @@ def load(
         remarks.append(f"Dropped {rows} without a target.")
         frame = frame[has_target]
     _check_rows(path, frame, folds)
-    if not named(columns, "number", "date", "category"):
-        why = "; ".join(f"{column.name}: {column.treatment}" for column in columns[:MOST_LISTED])
-        if len(columns) > MOST_LISTED:
-            why += f"; and {len(columns) - MOST_LISTED} more"
-        raise CommandError(f"{path} has no column to learn from ({why}).")
     text_target = _is_text(frame[name])
     decided = task or _guess_task(frame[name], text_target)
     n_rows = len(frame)
@@ -144,16 +146,18 @@ def load(
             )
     else:
         y = _numbers(name, frame[name])
+    others = frame.drop(columns=name)
     return Table(
         path,
         source.code,
         name,
         decided,
-        columns,
-        tidy(frame, columns),
-        frame[named(columns, "number", "date", "category")],
+        describe(others, y, unused),
+        others.drop(columns=unused),
         y,
-        text_target,
+        unused,
+        plain,
+        text_target and not _is_plain_text(frame[name]),
         bool(without),
         sampled,
         n_rows,
@@ -175,6 +179,12 @@ def _is_text(target: pd.Series) -> bool:
     return types.is_bool_dtype(values) or not types.is_numeric_dtype(values)
 
 
+def _is_plain_text(target: pd.Series) -> bool:
+    """Return whether scikit-learn accepts the values as classes."""
+    is_object = types.is_object_dtype(target) or types.is_string_dtype(target)
+    return is_object and all(isinstance(value, str) for value in target)
+
+
 def _guess_task(target: pd.Series, text: bool) -> Task:
     if text:
         return "classification"
@@ -186,6 +196,8 @@ def _guess_task(target: pd.Series, text: bool) -> Task:
 def _classes(name: str, target: pd.Series, text: bool, folds: int, remarks: list[str]) -> Array:
     """Return the class of each row; raise an error if the classes cannot be learned."""
     y = np.array(target.astype(object).map(str) if text else target.astype(np.float64))
+    if not text and (y == np.round(y)).all():
+        y = y.astype(np.int64)  # classes, not numbers to average
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise CommandError(
