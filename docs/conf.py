@@ -105,6 +105,7 @@ copybutton_prompt_is_regexp = True
 
 # The gallery shows examples in this order.
 EXAMPLES = (
+    "models_compete",
     "error_against_columns",
     "decision_boundaries",
     "gaussian_process",

@@ -41,7 +41,10 @@ LINE = ("line", Ridge())
 MEAN = ("mean", DummyRegressor())
 NEAREST = ("nearest", KNeighborsRegressor(5))
 PROCESS = ("process", LocalGaussianProcess("gaussian", n_neighbors=20, alpha=0.05))
-RIDGE = ("ridge", QuadratureRidge("gaussian", n_components=60, alpha=1.0, random_state=0))
+RIDGE = (
+    "ridge",
+    QuadratureRidge("gaussian", rule="orf", n_components=60, alpha=1.0, random_state=0),
+)
 SOME = [MEAN, LINE, NEAREST]
 
 
@@ -586,7 +589,7 @@ class TestSeeds:
 
 
 class Slow(Ridge):
-    """A candidate that takes its time, as a test tells it by a fake clock."""
+    """A candidate that takes as long as a test sets on a fake clock."""
 
     def __init__(self, seconds=1.0):
         super().__init__()
@@ -665,7 +668,7 @@ class TestTimeLimit:
     def test_the_contest_ends_after_a_fold(self, clock):
         cv = KFold(4)
         model = KernelRegressor(60, candidates=[("a", Slow(20)), ("b", Slow(0))], cv=cv).fit(X, y)
-        # A third fit of 15 seconds leaves less than the 20 of the fit to all rows.
+        # After a third fit of 15 seconds, less than the 20 seconds of the final fit are left.
         assert "The time limit ended the contest after 3 of 4 folds." in model.why_
         assert "compared on the first 2 of 3 folds" in model.why_
         assert model.leaderboard_[0].n_rows == N / 2

@@ -73,7 +73,7 @@ class TestLearning:
         factors = np.array([1e-5, 3e4])
         order = rng.permutation(len(X))
         other = clone(two).fit(X[order] * factors, CHECKERS[order])
-        # Rounding errors change where the search stops, by steps of 0.1 %.
+        # Rounding errors change where the search stops, by steps of 0.1%.
         expected = two.decision_function(QUERIES)
         assert_allclose(other.decision_function(QUERIES * factors), expected, atol=0.02)
 
@@ -217,6 +217,14 @@ class TestRows:
         model = LocalGaussianProcessClassifier().fit(np.ones((9, 2)), labels)
         assert_array_equal(model.predict([[1.0, 1.0], [3.0, 0.0]]), "a")
         assert_allclose(model.predict_proba([[1.0, 1.0]]), [[2 / 3, 1 / 3]], atol=0.05)
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("n_rows", [2, 3, 5, 9])
+    def test_few_rows(self, n_rows):
+        """The temperature stays finite if the training rows are easy to tell apart."""
+        rows = np.exp(5.0 * np.random.default_rng(0).standard_normal((n_rows, 3)))
+        model = LocalGaussianProcessClassifier().fit(rows, np.arange(n_rows) % 2)
+        assert np.isfinite(model.predict_proba(rows)).all()
 
     def test_frames_have_column_names(self):
         frame = pd.DataFrame(X, columns=["size", "age"])

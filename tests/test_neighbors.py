@@ -15,7 +15,7 @@ from quadfeat.neighbors.reference import cholesky, divided, divided_by_transpose
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.scan import Scan
 from quadfeat.neighbors.search import NearestRows, index_for
-from quadfeat.neighbors.tree import Tree, visited_share
+from quadfeat.neighbors.tree import Tree, visited_points
 
 KERNELS = {
     "gaussian": (Gaussian(), gp.RBF()),
@@ -80,7 +80,7 @@ def test_predictions_equal_those_of_scikit_learn(name):
         process.fit(X[rows], Y[rows] - intercept)
         mean, deviation = process.predict(query[None], return_std=True)
         assert_allclose(found.mean[n], intercept + mean[0], atol=1e-8)
-        # The uncertainty of the intercept comes on top.
+        # The uncertainty of the intercept is added.
         rest = 1.0 - inverse.sum(axis=0) @ other(X[rows], query[None])[:, 0]
         variance = deviation[0, 0] ** 2 + rest**2 / inverse.sum()
         assert_allclose(found.variance[n], variance, atol=1e-8)
@@ -109,7 +109,7 @@ def test_leaving_out_equals_removing_the_row():
 
 
 def test_conditionals_on_all_earlier_rows_multiply_to_the_whole_likelihood():
-    # The likelihood of the differences to the first target does not depend on the intercept.
+    # The likelihood of the differences from the first target does not depend on the intercept.
     n_rows, signal = 25, np.array([1.7, 0.6])
     total = 0.0
     for row in range(1, n_rows):
@@ -363,12 +363,12 @@ class TestIndex:
         assert isinstance(index_for(many), Scan)
         # Only two of the columns matter.
         assert isinstance(index_for(many * np.repeat([1.0, 1e-3], [2, 38])), Tree)
-        assert visited_share(few, 8) < 0.1 < 0.9 < visited_share(many, 8)
+        assert visited_points(few, 8) < 500 < 4500 < visited_points(many, 8)
 
     @pytest.mark.parametrize("n_rows", [1, 2, 17, 40])
     def test_few_points(self, n_rows):
         points = X[:n_rows]
-        assert 0.0 < visited_share(points, 32) <= 1.0
+        assert 0.0 < visited_points(points, 32) <= n_rows
         assert index_for(points).query(QUERIES, 1, n_threads=1).shape == (len(QUERIES), 1)
 
     def test_warns_if_an_exact_search_is_slow(self, monkeypatch):

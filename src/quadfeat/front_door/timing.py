@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-# A final fit of at most so many seconds runs even if no time is left. Longer ones may end at this
-# many times the limit.
+# A final fit of up to this many seconds runs even if no time is left. A longer one may exceed the
+# limit by this factor.
 SHORT_FIT = 1.0
 LATE = 1.1
 

@@ -11,14 +11,21 @@ import numpy as np
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.neighbors.scan import Scan
 
-# Points per cluster to learn the centers from, and the number of steps. There are about as many
-# clusters as the square root of the number of points.
+# There are about as many clusters as the square root of the number of points, but not more than
+# this. With more of them, queries are faster, but the index takes longer to build, and a fit builds
+# a dozen of them.
+MOST_CLUSTERS = 1024
+
+# Points per cluster to learn the centers from, and the number of steps.
 POINTS_PER_CENTER = 64
 STEPS = 10
 
 # Search twice as many clusters until this share of the neighbors of some points is found.
 LEAST_RECALL = 0.98
 SAMPLED_QUERIES = 64
+
+# Number of points to add at once.
+POINTS_AT_ONCE = 2**18
 
 
 def is_available() -> bool:
@@ -55,17 +62,17 @@ class Clusters:
     def __init__(self, points: Float64Array, k: int) -> None:
         faiss = imported()
         scan = Scan(points)
-        small = scan.reduced(points)
         n_points, d = points.shape
-        n_clusters = 1 << max(0, round(np.log2(np.sqrt(n_points))))
+        n_clusters = min(MOST_CLUSTERS, 1 << max(0, round(np.log2(np.sqrt(n_points)))))
         self._scan = scan
         self._index: Any = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, n_clusters)
         self._index.cp.niter = STEPS
         self._index.cp.seed = 0
         self._index.cp.max_points_per_centroid = POINTS_PER_CENTER
         # The points are in random order.
-        self._index.train(small[: POINTS_PER_CENTER * n_clusters])
-        self._index.add(small)
+        self._index.train(scan.reduced(points[: POINTS_PER_CENTER * n_clusters]))
+        for start in range(0, n_points, POINTS_AT_ONCE):
+            self._index.add(scan.reduced(points[start : start + POINTS_AT_ONCE]))
         self.recall = self._tuned(n_clusters, min(k, n_points))
 
     def _tuned(self, n_clusters: int, k: int) -> float:

@@ -1,4 +1,4 @@
-"""What to optimize: the likelihood of numeric targets, or the log loss of classes."""
+"""Goals of the search for settings: the likelihood of numbers, or the log loss of classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cost(NamedTuple):
     ----------
     value : float
     slopes : array of shape (d + 1 + n_extra,)
-        The derivatives by the logarithms of the factors and of alpha, and by extra parameters.
+        The gradient in the logarithms of the factors and of alpha, and in extra parameters.
     """
 
     value: float
@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
 
 class Goal(ABC):
-    """What a search minimizes on batches of rows, and how it validates settings.
+    """A cost to minimize on batches of rows, and a loss to validate settings with.
 
     Attributes
     ----------
@@ -53,11 +53,14 @@ class Goal(ABC):
         The mean weight of the given rows.
     tries_usual_scales : bool
         Whether a search also starts from the usual scale of each column.
+    extra_range : tuple of float
+        The smallest and the largest value of extra parameters.
     """
 
     rows: DistinctRows
     weight: float
     tries_usual_scales = False
+    extra_range = (-np.inf, np.inf)
 
     @property
     def alternative(self) -> Goal | None:
@@ -201,7 +204,7 @@ class ClassGoal(Goal):
     """Minimize and validate the log loss of classes, given leave-one-out predictions.
 
     Predictions are divided by a temperature, and the softmax converts them to probabilities. The
-    temperature is learned together with the settings. The likelihood of a Gaussian process is no
+    temperature is learned together with the settings. The likelihood of a Gaussian process is not a
     good goal for classes: it is largest for kernels that find many rows without any noise.
 
     Parameters
@@ -212,6 +215,7 @@ class ClassGoal(Goal):
 
     # The evidence of numbers often leaves out columns that matter for classes.
     tries_usual_scales = True
+    extra_range = (float(np.log(INVERSE_TEMPERATURES[0])), float(np.log(INVERSE_TEMPERATURES[1])))
 
     def __init__(self, rows: DistinctRows) -> None:
         self.weight = float(rows.weights.mean())
@@ -263,7 +267,7 @@ class ClassGoal(Goal):
     def _losses(
         self, mean: Float64Array, which: Array, log_inverse: float
     ) -> tuple[Float64Array, Float64Array]:
-        """Return the log losses of rows, and the derivatives by their scaled scores."""
+        """Return the log losses of rows, and their derivatives in the scaled scores."""
         scores = np.exp(log_inverse) * class_scores(mean)
         totals = special.logsumexp(scores, axis=1)
         shares = self._shares[which]
@@ -277,5 +281,5 @@ class ClassGoal(Goal):
         def cost(log_inverse: float) -> float:
             return float(weights @ self._losses(mean, which, log_inverse)[0])
 
-        bounds = tuple(np.log(INVERSE_TEMPERATURES))
-        return float(optimize.minimize_scalar(cost, bounds=bounds, method="bounded").x)
+        found = optimize.minimize_scalar(cost, bounds=self.extra_range, method="bounded")
+        return float(found.x)

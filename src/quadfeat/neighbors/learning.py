@@ -34,18 +34,18 @@ from quadfeat.neighbors.process import LocalProcess
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.settings import Settings
 
-# Number of rows to learn the start from, of a batch, and to validate settings on.
+# Numbers of rows: to learn the start from, in a batch, and to validate settings.
 START_ROWS = 1000
 BATCH_ROWS = 2000
 VALIDATION_ROWS = 4000
 
-# Number of rows to find heavy tails of columns on.
+# Number of rows that show whether columns have heavy tails.
 TAIL_ROWS = 8192
 
-# Number of searches to keep, which are used again for settings with the same neighbors.
+# Number of searches to keep. Settings with the same neighbors use them again.
 KEPT = 2
 
-# Rounds of the first family, and of each other one, and the steps of each.
+# Number of rounds for the first family and for each other one, and of steps in each round.
 FIRST_ROUNDS = 3
 OTHER_ROUNDS = 1
 STEPS = 15
@@ -63,17 +63,17 @@ NUMBERS = (16, 32, 64, 128, 256)
 # Largest factor by which a lengthscale may change in a round, since it changes the neighbors.
 REACH = 4.0
 
-# The smallest number of neighbors whose error is within this fraction of the least is used.
+# Use the smallest number of neighbors whose error exceeds the least one by at most this fraction.
 TOLERANCE = 0.01
 
 # Compressed tails, and squared errors as the goal, are kept if they reduce the error by at least
-# these fractions. On house8L, they reduce it by 16 % and 14 %. Without a large reduction, the
-# likelihood gives better variances: on protein, squared errors reduce the error by 4 %, but the
+# these fractions. On house8L, they reduce it by 16% and 14%. Without a large reduction, the
+# likelihood gives better variances: on protein, squared errors reduce the error by 4%, but the
 # negative log likelihood of a row rises from 0.58 to 0.64.
 COMPRESSION_GAIN = 0.02
 SQUARES_GAIN = 0.05
 
-# Round learned logarithms to this step, so that rounding errors do not show.
+# Round learned logarithms to this step, so that rounding errors do not change results.
 LOG_STEP = 1e-3
 
 # Names of the ways to learn, after the name of a family.
@@ -216,7 +216,7 @@ class LocalSearch:
             starts[COMPRESSED] = self._best_width(replace(start, projection=projection))[1]
         best = self._best_columns(name, starts)
         before, other = self.goal, self.goal.alternative
-        # Without rows that no batch contains, a smaller error may be chance.
+        # If all rows are in batches, a smaller error may be due to chance.
         if self.wanted.is_given or other is None or self.n_learning == self.rows.size:
             return best
         self.goal = other
@@ -322,7 +322,7 @@ class LocalSearch:
         bounds = [(-np.log(REACH), np.log(REACH))] * n_scales
         if learns_alpha:
             bounds += [tuple(np.log(ALPHA_RANGE) - np.log(settings.alpha))]
-        bounds += [(None, None)] * len(extra)
+        bounds += [self.goal.extra_range] * len(extra)
         steps = optimize.minimize(
             cost,
             np.append(np.zeros(n_free), extra),
@@ -344,16 +344,24 @@ class LocalSearch:
         return found
 
     def _with_best_number(self, best: Tried) -> Tried:
-        """Return the settings with the smallest number of neighbors that is almost the best."""
-        found = [best]
-        for number in self.wanted.numbers:
-            if number == best.settings.n_neighbors or number >= 2 * self.rows.size:
-                continue
-            if self.clock.is_over():
-                break
-            now = time.monotonic()
-            settings = replace(best.settings, n_neighbors=number)
-            found.append(self._validated(best.name, settings, now))
+        """Return the settings with the smallest number of neighbors that is almost the best.
+
+        Larger numbers are tried as long as the error decreases, then smaller ones.
+        """
+        middle, found = best.settings.n_neighbors, [best]
+        larger = [one for one in self.wanted.numbers if middle < one < 2 * self.rows.size]
+        smaller = [one for one in reversed(self.wanted.numbers) if one < middle]
+        for numbers in (larger, smaller):
+            last = best
+            for number in numbers:
+                if self.clock.is_over():
+                    break
+                now, before = time.monotonic(), last.loss
+                settings = replace(best.settings, n_neighbors=number)
+                last = self._validated(best.name, settings, now)
+                found.append(last)
+                if last.loss >= before:
+                    break
         least = min(one.loss for one in found)
         good = [one for one in found if one.loss <= (1.0 + TOLERANCE) * least]
         return min(good, key=lambda one: one.settings.n_neighbors)

@@ -9,8 +9,8 @@ import numpy as np
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine.threads import one_blas_thread
 
-# Queries and points of a block of distances. The first points are fewer: all of them are sorted,
-# and of the others only those that are nearer.
+# Number of queries and of points in a block of distances. The first block has fewer points, because
+# all of them are sorted. In later blocks, only points that are nearer are sorted.
 QUERIES_AT_ONCE = 256
 FIRST_POINTS = 2**12
 POINTS_AT_ONCE = 2**14
@@ -58,9 +58,11 @@ class Scan:
         self._kept = np.float32(1.0 - 2.0 * (d + 8) * np.finfo(np.float32).eps)
         # Points have their norm as last column.
         self._small = np.empty((n_rows, d + 1), dtype=np.float32)
-        small = self._small[:, :d]
-        small[:] = self.reduced(points)
-        self._small[:, d] = np.einsum("ij,ij->i", small, small) * self._kept
+        for start in range(0, n_rows, POINTS_AT_ONCE):
+            part = slice(start, start + POINTS_AT_ONCE)
+            small = self.reduced(points[part])
+            self._small[part, :d] = small
+            self._small[part, d] = np.einsum("ij,ij->i", small, small) * self._kept
 
     def query(self, queries: Float64Array, k: int, n_threads: int) -> Array:
         """Return the indices of the ``k`` nearest points of each query, nearest first."""
@@ -97,7 +99,7 @@ class Scan:
         order = _order(squares, candidates)[:, :k]
         found = np.take_along_axis(candidates, order, axis=1)
         farthest = np.take_along_axis(squares, order[:, -1:], axis=1)[:, 0] / self._unit**2
-        # A point that is no candidate is at least as far away as the last one seems to be.
+        # A point that is not a candidate is at least as far away as the last candidate seems to be.
         is_unsure = farthest >= lowest.max(axis=1).astype(np.float64) + norms
         for row in np.flatnonzero(is_unsure & (n_candidates < n_points) & ~is_far):
             found[row] = self._of_row(queries[row], k, farthest[row])

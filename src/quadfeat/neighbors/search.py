@@ -11,7 +11,7 @@ from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.neighbors import clusters
 from quadfeat.neighbors.clusters import Clusters
 from quadfeat.neighbors.scan import Scan
-from quadfeat.neighbors.tree import Tree, visited_share
+from quadfeat.neighbors.tree import Tree, visited_points
 
 # The ways to search, for the parameter ``search`` of the models.
 SEARCHES = ("auto", "exact", "approximate")
@@ -20,7 +20,7 @@ SEARCHES = ("auto", "exact", "approximate")
 # for each point, and in addition for each of its coordinates. ``benchmarks/neighbors.py`` measures
 # them.
 TREE_COST = 1.5
-SCAN_COSTS = (2.8, 0.018)
+SCAN_COSTS = (2.2, 0.017)
 
 # The number of neighbors to choose for.
 USUAL_NEIGHBORS = 32
@@ -59,7 +59,7 @@ def index_for(points: Float64Array, search: str = "exact") -> Index:
     if search == "approximate":
         return Clusters(points, USUAL_NEIGHBORS)
     n_rows, d = points.shape
-    by_tree = TREE_COST * visited_share(points, USUAL_NEIGHBORS) * n_rows * d
+    by_tree = TREE_COST * visited_points(points, USUAL_NEIGHBORS) * d
     by_scan = (SCAN_COSTS[0] + SCAN_COSTS[1] * d) * n_rows
     cost = min(by_tree, by_scan)
     if search == "auto" and cost > SLOW:

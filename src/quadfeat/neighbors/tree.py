@@ -1,4 +1,4 @@
-"""Exact search for the nearest points with a k-d tree, and how much of it a search visits."""
+"""Exact search for the nearest points with a k-d tree, and how many points a search visits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from scipy.spatial import cKDTree
 
 from quadfeat._utils.validation import Array, Float64Array
 
-# Points of a coarse tree and of its leaves, and queries, to estimate the share that is visited.
+# Points of a tree and of its leaves, and queries, to estimate how many points are visited. With
+# many columns, there are fewer points. The second tree has fewer points by a factor.
 MOST_SAMPLED = 8192
+FEWEST_SAMPLED = 256
 SAMPLED_ENTRIES = 2**21
+FEWER = 8
 LEAF_POINTS = 16
 SAMPLED_QUERIES = 64
 
@@ -40,11 +43,11 @@ class Tree:
         return np.asarray(self._tree.query(queries, k=np.arange(1, k + 1), workers=n_threads)[1])
 
 
-def visited_share(points: Float64Array, k: int) -> float:
-    """Return the share of points in the leaves that a search for ``k`` neighbors visits.
+def visited_points(points: Float64Array, k: int) -> float:
+    """Return the number of points in the leaves that a search for ``k`` neighbors visits.
 
-    It is estimated on the leaves of a coarse tree of the first points, which should be a random
-    sample. Leaves are visited if they are not farther than the neighbors.
+    It is measured among the first points, which should be a random sample, and among fewer of them.
+    From there, it is extrapolated as a power of the number of points.
 
     Parameters
     ----------
@@ -55,13 +58,25 @@ def visited_share(points: Float64Array, k: int) -> float:
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> line, cube = rng.uniform(size=(4096, 1)), rng.uniform(size=(4096, 20))
-    >>> visited_share(line, 8) < 0.01, visited_share(cube, 8) > 0.9
+    >>> line, cube = rng.uniform(size=(20_000, 1)), rng.uniform(size=(20_000, 20))
+    >>> visited_points(line, 8) < 100, visited_points(cube, 8) > 15_000
     (True, True)
     """
-    most = min(len(points), MOST_SAMPLED, max(LEAF_POINTS, SAMPLED_ENTRIES // points.shape[1]))
-    n_levels = max(0, int(np.log2(most / LEAF_POINTS)))
-    leaf = most >> n_levels
+    n_rows, d = points.shape
+    most = min(n_rows, MOST_SAMPLED, max(FEWEST_SAMPLED, SAMPLED_ENTRIES // d))
+    fewer = most // FEWER
+    visited = visited_share(points[:most], k) * most
+    if fewer < LEAF_POINTS:
+        return min(visited * n_rows / most, n_rows)
+    before = visited_share(points[:fewer], k) * fewer
+    power = np.clip(np.log(visited / before) / np.log(most / fewer), 0.0, 1.0)
+    return float(min(visited * (n_rows / most) ** power, n_rows))
+
+
+def visited_share(points: Float64Array, k: int) -> float:
+    """Return the share of leaves of a tree that are not farther than the neighbors of a point."""
+    n_levels = max(0, int(np.log2(len(points) / LEAF_POINTS)))
+    leaf = len(points) >> n_levels
     sample = points[: leaf << n_levels]
     leaves = np.arange(len(sample))[None]
     for _ in range(n_levels):
@@ -72,7 +87,7 @@ def visited_share(points: Float64Array, k: int) -> float:
         order = np.argpartition(values, half, axis=1)
         leaves = np.take_along_axis(leaves, order, axis=1).reshape(2 * len(leaves), half)
     low, high = sample[leaves].min(axis=1), sample[leaves].max(axis=1)
-    n_nearer = min(len(sample) - 1, int(np.ceil(k * len(sample) / len(points))))
+    n_nearer = min(len(sample) - 1, k)
     shares = []
     for query in sample[:SAMPLED_QUERIES]:
         differences = sample - query
