@@ -517,7 +517,7 @@ class TestWeights:
         assert_allclose(ours.predict(NEW), theirs.predict(NEW), rtol=1e-4, atol=1e-5)
 
     def test_candidates_without_weights(self):
-        with pytest.warns(UserWarning, match="near was left out .*KNeighborsRegressor takes no sam"):
+        with pytest.warns(UserWarning, match="near was left out .*takes no sample_weight"):
             model = regressor([("near", NEAREST[1]), LINE]).fit(X, y, sample_weight=self.WEIGHTS)
         assert [row.took_part for row in model.leaderboard_] == [True, False]
         with pytest.raises(ValueError, match="KNeighborsRegressor takes no sample_weight"):
