@@ -1,4 +1,4 @@
-"""Test that rotations are orthogonal, equal their dense matrices and have the documented columns."""
+"""Test that rotations are orthogonal, equal dense matrices and have the documented columns."""
 
 import numpy as np
 import pytest
