@@ -225,7 +225,8 @@ class Contest:
             return None
         number, n_folds = place
         share = SHARES_OF_TIME[is_last] / (n_folds - number + 1)
-        return max(self.timer.left, self.timer.limit * LEAST_SHARE) * share
+        seconds = max(self.timer.left, self.timer.limit * LEAST_SHARE) * share
+        return float(f"{seconds:.2g}")  # as messages show it
 
     def _enter(
         self,
