@@ -651,6 +651,14 @@ class TestTimeLimit:
         assert clock.now == 40
         assert "no time for the fit to all 400 rows" in model.why_
 
+    def test_a_short_final_fit_runs_even_if_it_is_late(self, clock):
+        cv = [(np.arange(200), np.arange(200, N))]
+        many = [("a", Slow(4)), ("b", Slow(200))]
+        model = KernelRegressor(60, candidates=many, cv=cv, blend=False).fit(X, y)
+        assert model.leaderboard_[0].name == "a"
+        assert clock.now == 2 + 100 + 4
+        assert "no time for the fit" not in model.why_
+
     @pytest.mark.filterwarnings("ignore:time_limit=")
     def test_without_time_for_it_the_validated_model_is_used(self, clock):
         cv = [(np.arange(300), np.arange(300, N))]

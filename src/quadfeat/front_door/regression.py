@@ -78,7 +78,7 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
         The fitted models with their shares.
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
-    relevance_ : ndarray of shape (n_features_in_,)
+    relevance_ : ndarray of shape (n_features,)
         How much each column matters to the kernel, in shares that add up to 1.
     noise_variance_ : float or ndarray of shape (n_outputs,)
     n_features_in_ : int
