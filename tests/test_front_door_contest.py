@@ -70,7 +70,7 @@ def row_of(model, name):
 
 
 class Recorder(RegressorMixin, BaseEstimator):
-    """Predicts the mean, and keeps what it was fitted to."""
+    """Predicts the mean, and keeps its training rows."""
 
     seen: ClassVar = []  # of all clones, in order
 
