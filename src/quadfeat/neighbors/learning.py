@@ -67,8 +67,8 @@ REACH = 4.0
 TOLERANCE = 0.01
 
 # Compressed tails, and squared errors as the goal, are kept if they reduce the error by at least
-# these fractions. On house8L, they reduce it by 16 % and 14 %. Without a large reduction, the
-# likelihood gives better variances: on protein, squared errors reduce the error by 4 %, but the
+# these fractions. On house8L, they reduce it by 16% and 14%. Without a large reduction, the
+# likelihood gives better variances: on protein, squared errors reduce the error by 4%, but the
 # negative log likelihood of a row rises from 0.58 to 0.64.
 COMPRESSION_GAIN = 0.02
 SQUARES_GAIN = 0.05
