@@ -13,7 +13,8 @@ help: ## list the targets
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+# Imports compile what they need, so pip need not compile all modules: that takes half of the time.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
 
 NATIVE := CMakeLists.txt $(wildcard native/*)
 
@@ -59,9 +60,11 @@ test-full: $(VENV)/.installed-test ## also run slow tests: more seeds, sizes and
 coverage: $(VENV)/.installed-dev ## run every test and list the lines that no test covers
 	$(PYTEST) --cov --cov-report=term
 
+# Small matrices are slow with several threads that wait for each other, most of all if other steps
+# of .ci/run use the cores.
 docs: $(VENV)/.installed-docs ## run the examples and write the documentation to build/docs/index.html
 	$(BIN)/python benchmarks/study_figures.py > /dev/null
-	$(BIN)/python -m sphinx -W --keep-going --quiet docs build/docs
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going --quiet docs build/docs
 
 # With MEASURED=docs/measured, these two write the tables of the documentation.
 MEASURED ?= build/measured

@@ -488,8 +488,8 @@ NB_MODULE(_native, module) {
     module.def("pull_back", &pull_back, nb::kw_only(), "profile"_a, "shape"_a, "alpha"_a, "points"_a,
                "targets"_a, "weights"_a, "queries"_a, "factors"_a, "neighbors"_a, "by_mean"_a,
                "by_variance"_a, "by_logarithms"_a, "n_threads"_a, "core"_a,
-               "Write derivatives by the logarithms of the factors and of alpha, given those by the "
-               "distributions.");
+               "Write the gradient in the logarithms of the factors and of alpha, given the derivatives "
+               "with respect to the distributions.");
     bind_map<float>(module, "MapFloat32");
     bind_map<double>(module, "MapFloat64");
 }

@@ -43,7 +43,7 @@ struct Core {
     // Write the conditional distributions of some queries.
     bool (*condition)(const Hoods&, const Conditionals& out, std::size_t n_threads,
                       const ShouldStop&);
-    // Write the derivatives by the logarithms of the factors and of alpha.
+    // Write the derivatives with respect to the logarithms of the factors and of alpha.
     bool (*pull_back)(const Hoods&, const Derivatives&, std::size_t n_threads, const ShouldStop&);
 
     template <class T>

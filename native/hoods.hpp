@@ -37,8 +37,8 @@ struct Conditionals {
     Matrix<char> jitter;    // (n_queries, 1): the part of the mean diagonal that was added to it
 };
 
-// The derivatives of some number by these distributions, and those by the logarithms of the
-// factors and of alpha.
+// The derivatives of some number with respect to these distributions, and its gradient in the
+// logarithms of the factors and of alpha.
 struct Derivatives {
     Matrix<const char> by_mean;      // (n_queries, n_outputs)
     Matrix<const char> by_variance;  // (n_queries, 1)

@@ -78,12 +78,12 @@ public:
         }
     }
 
-    // Write the derivatives by the logarithms of the factors and of alpha. Call it after solve().
+    // Write the gradient in the logarithms of the factors and of alpha. Call it after solve().
     void pull_back(const Derivatives& derivatives) {
         const Doubles by_variance =
             each_lane([&](std::size_t query) { return derivatives.by_variance.at(query, 0); });
         Doubles* const pair = pair_.data();
-        // The weights of the prediction, and the derivative by the targets that they multiply.
+        // The weights of the prediction, and the derivative in the targets that they multiply.
         for (std::size_t row = 0; row < size_; ++row) {
             pair[2 * row] = half(1, row) + half(0, row) * (rest_ / of_ones_);
             pair[2 * row + 1] = Doubles{};
@@ -96,8 +96,8 @@ public:
                     by_mean * (half(2 + output, row) - half(0, row) * intercepts_.data()[output]);
         }
         divide_by_transpose(lower_.data(), inverses_.data(), panels_, pair);
-        // The derivative by A is the product of the first column, now (by_variance w - p), and the
-        // weights w. The one by the kernel values with the query is p - 2 by_variance w.
+        // The derivative in A is the product of the first column, now (by_variance w - p), and the
+        // weights w. The one in the kernel values with the query is p - 2 by_variance w.
         Doubles by_alpha{};
         for (std::size_t row = 0; row < size_; ++row) {
             const Doubles weight = pair[2 * row], pull = pair[2 * row + 1];
@@ -337,7 +337,7 @@ private:
         }
     }
 
-    // Sum the derivatives by the logarithms of the factors of the gathered columns over all pairs.
+    // Sum the gradient in the logarithms of the factors of the gathered columns over all pairs.
     QUADFEAT_NOINLINE void sum_by_columns() {
         const Doubles* const pair = pair_.data();
         Doubles* const sums = sums_.data();

@@ -6,7 +6,7 @@
 
 namespace quadfeat::QUADFEAT_ISA {
 
-// The value of a kernel and its derivative by the squared distance.
+// The value of a kernel and its derivative with respect to the squared distance.
 struct ValueAndSlope {
     Doubles value, slope;
 };

@@ -90,7 +90,7 @@ def main() -> None:
         sdist = build_sdist(tracked)
         wheel = build_wheel(sdist, tracked, folder / "build")
         python = create_environment(folder / "empty")
-        pip(python, "install", wheel, step="installing the wheel")
+        pip(python, "install", "--no-compile", wheel, step="installing the wheel")
         print(run(python, SMOKE, step="smoke.py", cwd=folder), end="")
     for made in (sdist, wheel):
         print(f"{made.relative_to(ROOT)}  {made.stat().st_size / 1e6:.2f} MB")

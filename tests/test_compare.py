@@ -22,12 +22,12 @@ from sklearn.preprocessing import StandardScaler
 from browser import assert_accessible, assert_needs_no_network, pages
 from quadfeat import TableEncoder
 from quadfeat import load as load_model
-from quadfeat.apps.compare import contest
+from quadfeat.apps.compare import contest, fitting
 from quadfeat.apps.compare.contest import Cell, Problem
 from quadfeat.apps.compare.contestants import CONTESTANTS, EXACT, LINEAR, MODEL, RBF_SAMPLER
 from quadfeat.apps.compare.table import load
 from quadfeat.apps.reporting.errors import CommandError
-from tables import FAST, command, people, run_script, save
+from tables import FAST_COMMAND, command, people, run_script, save
 
 SMALL = ["--components", "32", "--folds", "2", "--jobs", "1"]
 
@@ -295,16 +295,6 @@ def as_json(kernel_wins, tmp_path_factory):
     return out, done
 
 
-# The command with the settings of ``command``.
-FAST_COMMAND = f"""
-from quadfeat.__main__ import main
-from quadfeat.apps.compare import fitting
-
-fitting.MODEL_SETTINGS.update({FAST})
-main()
-"""
-
-
 def count(journal):
     """Return the number of lines of a file."""
     return journal.read_text().count("\n")
@@ -421,6 +411,30 @@ class TestCommand:
         script = (tmp_path / "out" / "model.py").read_text()
         assert "Ridge(alpha=" in script
         assert float(run_script(tmp_path, script)[1]) > 0.9
+
+    def test_a_model_that_fails_on_a_fold_is_named(self, tmp_path, monkeypatch):
+        fit_default = fitting.fit_default
+
+        def fail_once(X, *arguments, **settings):
+            if "first" not in seen:
+                seen.append("first")
+                raise ValueError("out of luck")
+            return fit_default(X, *arguments, **settings)
+
+        seen = []
+        monkeypatch.setattr(fitting, "fit_default", fail_once)
+        path = save(people(120), tmp_path / "people.csv")
+        done = command(path, "--target", "buys", "--out", tmp_path / "out", *SMALL, draw=False)
+        assert done.returncode == 0, done.stderr
+        told = " ".join(done.stdout.split())
+        assert (
+            "Warning 1 fit failed. The first: the kernel model (quadfeat), fold 1: ValueError: "
+            "out of luck" in told
+        )
+        result = result_of(tmp_path / "out")
+        assert MODEL not in [model["contestant"] for model in result["models"]]
+        assert "Kernel model (quadfeat)" not in told
+        assert len(done.stdout[done.stdout.index("  Model (") :].splitlines()) < 24
 
     def test_a_parquet_file_with_a_balanced_score(self, tmp_path):
         save(people(240), tmp_path / "people.parquet")

@@ -253,7 +253,11 @@ class TestModel:
         join = np.concatenate if kind == "mixed" else pd.concat
         X, y = join([rows for rows, _ in blocks]), np.concatenate([some for _, some in blocks])
         assert len(y) == table.n_rows
-        assert printed == ""
+        assert printed == f"{model.leaderboard_}\n"
+        if "TableEncoder" in script:
+            encoder = load_model(tmp_path / "encoder.quadfeat")
+            rows = encoder.transform(table.rows)
+            assert_array_equal(model.predict(rows), model.predict(X))
         saved = load_model(tmp_path / "model.quadfeat")
         assert_array_equal(saved.predict(X[:5]), model.predict(X[:5]))
         if kind == "mixed":

@@ -73,7 +73,7 @@ class TestSureness:
         assert Difference(0.1, 0.0, folds=5).probability == 1.0
 
     def test_the_interval_covers_the_mean_of_correlated_folds(self):
-        # Folds with a common part of the variance 1 / k have the correlation of the correction.
+        # If folds share a part of the variance, 1 / k, their correlation is that of the correction.
         rng = np.random.default_rng(0)
         folds, runs = 5, 4000
         common = rng.standard_normal((runs, 1)) * np.sqrt(1 / folds)

@@ -30,7 +30,7 @@ LABELS = np.where(y > 0, "yes", "no")
 NEW = rng.standard_normal((30, 3))
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
 
-RIDGE = QuadratureRidge(n_components=60, kernel="gaussian", alpha=0.1, random_state=0)
+RIDGE = QuadratureRidge("gaussian", rule="orf", n_components=60, alpha=0.1, random_state=0)
 PROCESS = LocalGaussianProcess("gaussian", n_neighbors=20, alpha=0.05)
 LEARNED = LocalGaussianProcess("matern32", lengthscales="isotropic")
 
@@ -414,8 +414,8 @@ class TestParameters:
             ({"candidates": ["feature"]}, ValueError, "Did you mean 'features'"),
             ({"candidates": ["more features", "features"]}, ValueError, "has to come before it"),
             ({"candidates": [3]}, TypeError, "3 is neither a name"),
-            ({"candidates": [("a", 3)]}, TypeError, "3 is no estimator"),
-            ({"candidates": [("a", Ridge)]}, TypeError, "is no estimator"),
+            ({"candidates": [("a", 3)]}, TypeError, "3 is not an estimator"),
+            ({"candidates": [("a", Ridge)]}, TypeError, "is not an estimator"),
             ({"blend": 1}, TypeError, "blend=1 is not valid"),
             ({"refit": "no"}, TypeError, "refit='no' is not valid"),
             ({"verbose": 2}, TypeError, "verbose=2 is not valid"),

@@ -41,7 +41,10 @@ LINE = ("line", Ridge())
 MEAN = ("mean", DummyRegressor())
 NEAREST = ("nearest", KNeighborsRegressor(5))
 PROCESS = ("process", LocalGaussianProcess("gaussian", n_neighbors=20, alpha=0.05))
-RIDGE = ("ridge", QuadratureRidge("gaussian", n_components=60, alpha=1.0, random_state=0))
+RIDGE = (
+    "ridge",
+    QuadratureRidge("gaussian", rule="orf", n_components=60, alpha=1.0, random_state=0),
+)
 SOME = [MEAN, LINE, NEAREST]
 
 
@@ -586,7 +589,7 @@ class TestSeeds:
 
 
 class Slow(Ridge):
-    """A candidate that takes its time, as a test tells it by a fake clock."""
+    """A candidate that takes as long as a test sets on a fake clock."""
 
     def __init__(self, seconds=1.0):
         super().__init__()
@@ -641,6 +644,14 @@ class TestTimeLimit:
         assert clock.now == 40
         assert "no time for the fit to all 400 rows" in model.why_
 
+    def test_a_short_final_fit_runs_even_if_it_is_late(self, clock):
+        cv = [(np.arange(200), np.arange(200, N))]
+        many = [("a", Slow(4)), ("b", Slow(200))]
+        model = KernelRegressor(60, candidates=many, cv=cv, blend=False).fit(X, y)
+        assert model.leaderboard_[0].name == "a"
+        assert clock.now == 2 + 100 + 4
+        assert "no time for the fit" not in model.why_
+
     @pytest.mark.filterwarnings("ignore:time_limit=")
     def test_without_time_for_it_the_validated_model_is_used(self, clock):
         cv = [(np.arange(300), np.arange(300, N))]
@@ -665,7 +676,7 @@ class TestTimeLimit:
     def test_the_contest_ends_after_a_fold(self, clock):
         cv = KFold(4)
         model = KernelRegressor(60, candidates=[("a", Slow(20)), ("b", Slow(0))], cv=cv).fit(X, y)
-        # A third fit of 15 seconds leaves less than the 20 of the fit to all rows.
+        # After a third fit of 15 seconds, less than the 20 seconds of the final fit are left.
         assert "The time limit ended the contest after 3 of 4 folds." in model.why_
         assert "compared on the first 2 of 3 folds" in model.why_
         assert model.leaderboard_[0].n_rows == N / 2

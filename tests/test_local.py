@@ -16,7 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from quadfeat import LocalGaussianProcess, kernels, load, save
 from quadfeat.learning.candidates import FAMILIES
+from quadfeat.learning.clock import Clock
 from quadfeat.neighbors.clusters import is_available
+from quadfeat.neighbors.goals import NumericGoal
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 10.0, (240, 2))
@@ -62,7 +64,7 @@ class TestLearning:
         factors = np.array([1e-5, 3e4])
         other = LocalGaussianProcess().fit(X * factors, 1e3 * Y - 7.0)
         expected = 1e3 * learned.predict(QUERIES) - 7.0
-        # Rounding errors change where the search stops, by steps of 0.1 %.
+        # Rounding errors change where the search stops, by steps of 0.1%.
         assert_allclose(other.predict(QUERIES * factors), expected, atol=5e-3 * 1e3 * Y.std())
 
     def test_the_order_of_rows_does_not_matter(self, given):
@@ -103,6 +105,23 @@ class TestLearning:
     def test_a_time_limit_stops_the_search(self):
         model = LocalGaussianProcess(time_limit=1e-9).fit(X, Y)
         assert len(model.candidates_) == 1
+        assert np.isfinite(model.predict(QUERIES)).all()
+
+    def test_a_time_limit_ends_the_running_step(self, monkeypatch):
+        # A clock that ticks at each cost that a step computes.
+        ticks, cost = [], NumericGoal.cost
+
+        def counted(*arguments):
+            ticks.append(1)
+            return cost(*arguments)
+
+        monkeypatch.setattr(NumericGoal, "cost", counted)
+        monkeypatch.setattr(Clock, "seconds", property(lambda self: float(len(ticks))))
+        LocalGaussianProcess(time_limit=1e6).fit(X, Y)
+        whole = len(ticks)
+        ticks.clear()
+        model = LocalGaussianProcess(time_limit=3.0).fit(X, Y)
+        assert len(ticks) < 10 < whole
         assert np.isfinite(model.predict(QUERIES)).all()
 
 
@@ -230,7 +249,7 @@ class TestRows:
         assert_allclose(weighted.predict(QUERIES), copied.predict(QUERIES), rtol=1e-10)
 
     def test_the_scatter_of_copies_gives_the_noise(self):
-        """Nothing else does: the function is so rough that its rows say nothing of each other."""
+        """Nothing else does: the function is so rough that rows say nothing about others."""
         random = np.random.default_rng(3)
         which = np.repeat(np.arange(150), 3)
         rows = random.standard_normal((150, 8))[which]

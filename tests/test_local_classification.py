@@ -73,7 +73,7 @@ class TestLearning:
         factors = np.array([1e-5, 3e4])
         order = rng.permutation(len(X))
         other = clone(two).fit(X[order] * factors, CHECKERS[order])
-        # Rounding errors change where the search stops, by steps of 0.1 %.
+        # Rounding errors change where the search stops, by steps of 0.1%.
         expected = two.decision_function(QUERIES)
         assert_allclose(other.decision_function(QUERIES * factors), expected, atol=0.02)
 

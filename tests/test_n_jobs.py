@@ -1,4 +1,4 @@
-"""Test how many threads ``n_jobs`` means, in all the places where others share the processors."""
+"""Test how many threads ``n_jobs`` means where others share the processors."""
 
 import json
 import multiprocessing

@@ -162,7 +162,7 @@ def test_equal_rows_get_jitter_and_their_mean_target(core, name):
     assert_allclose(found.mean, 9.5, rtol=1e-2)
     noisy = native.condition(KERNELS[name], hoods, 0.5, 1)
     assert_allclose(noisy.mean, 9.5)
-    # The mean of 20 targets has the 20th part of the noise of one.
+    # The mean of 20 targets has 1/20 of the noise variance of one.
     assert_allclose(noisy.variance, 0.5 / 20, rtol=1e-10)
 
 

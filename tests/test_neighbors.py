@@ -80,7 +80,7 @@ def test_predictions_equal_those_of_scikit_learn(name):
         process.fit(X[rows], Y[rows] - intercept)
         mean, deviation = process.predict(query[None], return_std=True)
         assert_allclose(found.mean[n], intercept + mean[0], atol=1e-8)
-        # The uncertainty of the intercept comes on top.
+        # The uncertainty of the intercept is added.
         rest = 1.0 - inverse.sum(axis=0) @ other(X[rows], query[None])[:, 0]
         variance = deviation[0, 0] ** 2 + rest**2 / inverse.sum()
         assert_allclose(found.variance[n], variance, atol=1e-8)
@@ -109,7 +109,7 @@ def test_leaving_out_equals_removing_the_row():
 
 
 def test_conditionals_on_all_earlier_rows_multiply_to_the_whole_likelihood():
-    # The likelihood of the differences to the first target does not depend on the intercept.
+    # The likelihood of the differences from the first target does not depend on the intercept.
     n_rows, signal = 25, np.array([1.7, 0.6])
     total = 0.0
     for row in range(1, n_rows):

@@ -382,7 +382,7 @@ class TestMeanTargets:
         encoder = TableEncoder().fit(self.street, three)
         names = [f"street_mean_{label}" for label in range(3)]
         assert_array_equal(encoder.get_feature_names_out(), names)
-        # Levels are shrunk by a share for each class, so sums are close to 1 only.
+        # Levels are shrunk by a share for each class, so sums are only close to 1.
         assert_allclose(encoder.transform(self.street).sum(axis=1), 1, atol=0.1)
 
     def test_several_targets_have_an_output_each(self):
@@ -399,7 +399,7 @@ class TestMeanTargets:
         found = encoder.fit_transform(frame, y)
         assert_array_equal(found[:, :-1], levels)
         assert_array_equal(encoder.get_feature_names_out()[-2:], ["month_month 11", "month_mean"])
-        # The mean alone is that of a column with many levels, for training rows and for others.
+        # The output of the mean is that of a column with many levels, for training rows and others.
         alone = TableEncoder(5)
         assert_array_equal(found[:, -1:], alone.fit_transform(frame, y))
         assert_array_equal(encoder.transform(frame)[:, -1:], alone.transform(frame))

@@ -62,7 +62,7 @@ def test_variance_agrees_with_draws(kernel, radii, tilt, directions, d, n_nodes)
         estimates[draw] = np.cos(nodes.arguments(X)) @ nodes.weights + nodes.origin_weight
     squares = (estimates - kernel.at_distance(distances)) ** 2
     standard_error = squares.std(axis=0) / np.sqrt(n_draws)
-    # Besides noise, allow for slices in place of the radial distribution and strata of points.
+    # Allow for noise, and for slices of the radial distribution and strata of points.
     assert np.all(np.abs(squares.mean(axis=0) - expected) < 4 * standard_error + 0.1 * expected)
 
 

@@ -20,11 +20,14 @@ from sklearn.kernel_approximation import Nystroem
 
 import quadfeat
 from quadfeat import (
+    KernelClassifier,
+    KernelRegressor,
     LocalGaussianProcess,
     LocalGaussianProcessClassifier,
     QuadratureFeatures,
     QuadratureRidge,
     QuadratureRidgeClassifier,
+    front_door,
     kernels,
     load,
     maps,
@@ -33,6 +36,7 @@ from quadfeat import (
     save,
     solvers,
 )
+from quadfeat.front_door import FeaturesCandidate
 from quadfeat.io import register
 from quadfeat.kernels import GammaKernel, IsotropicSpectrum, Kernel, SeparationKernel
 from quadfeat.maps import FeatureMap, MetricMap, QuadratureMap, TransformerMap
@@ -256,6 +260,8 @@ PARTS = [
     OwnSolver(rtol=1e-12),
 ]
 MODELS = [
+    KernelClassifier(None, candidates=[FeaturesCandidate(N_COLUMNS)], class_weight="balanced"),
+    KernelRegressor(None, candidates=[FeaturesCandidate(N_COLUMNS, rule="rff")], random_state=1),
     LocalGaussianProcess("matern32", n_neighbors=10, alpha=0.1),
     LocalGaussianProcessClassifier("gaussian", n_neighbors=10, alpha=0.1, class_weight="balanced"),
     QuadratureFeatures("matern32", n_components=N_COLUMNS, reweight=True, random_state=1),
@@ -364,7 +370,9 @@ def estimators_with(part):
 
 
 @pytest.mark.parametrize(
-    "module", [kernels, rules, rotations, maps, solvers, quadfeat], ids=lambda m: m.__name__
+    "module",
+    [kernels, rules, rotations, maps, solvers, front_door, quadfeat],
+    ids=lambda m: m.__name__,
 )
 def test_every_public_class_is_tested(module):
     walked = {type(thing) for thing in (*PARTS, *MAPS, *MODELS)}

@@ -139,7 +139,7 @@ def native_condition(**arguments: Any) -> None:
 
 
 def native_pull_back(**arguments: Any) -> None:
-    """Write derivatives by the logarithms of factors and of the noise."""
+    """Write derivatives with respect to the logarithms of factors and of the noise."""
     _native.pull_back(**arguments, core=CORE)
 
 

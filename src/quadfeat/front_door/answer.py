@@ -51,6 +51,12 @@ class Answer:
         checks.check_kind(self.scores, (Scores, type(None)), f"scores of {name}")
         for model in self.mixture.models:
             checks.check_kind(model, BaseEstimator, f"model of {name}")
+        if self.encoder is not None:
+            found = len(self.encoder.input_of_output_)
+            checks.expect(
+                found == self.width,
+                f"encoder of {name} has {found} outputs, but its models need {self.width}",
+            )
         checks.check_array(self.spreads, (self.width,), np.float64, f"spreads of {name}")
 
     @property

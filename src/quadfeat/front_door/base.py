@@ -45,7 +45,7 @@ class FrontDoor(Explained):
     n_jobs: Any
     verbose: Any
 
-    # What differs between numbers and classes.
+    # Methods that differ between regression and classification.
 
     is_regression: bool
 
@@ -77,7 +77,7 @@ class FrontDoor(Explained):
         self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
-            del model.feature_names_in_
+            del model.feature_names_in_  # it gets arrays from now on
 
     # Fitting.
 
@@ -112,7 +112,10 @@ class FrontDoor(Explained):
             timer = Timer(self.time_limit, type(self).__name__ if self.verbose else "")
             if is_dask(X) or (y is None and is_stream(X)):
                 if groups is not None:
-                    raise ValueError("groups has no effect on a stream: no rows are held out.")
+                    raise ValueError(
+                        "groups has no effect on a stream, of which no rows are held out. Remove "
+                        "it."
+                    )
                 setting = draft._setting()
                 found = fit_stream(draft, chosen, X, y, sample_weight, setting, timer)
                 draft._adopt(found.mixture.models[0])
@@ -137,7 +140,7 @@ class FrontDoor(Explained):
         return candidates_of(self.candidates)
 
     def _check_scoring(self) -> None:
-        """Raise an error if ``scoring`` is no scorer of scikit-learn."""
+        """Raise an error if ``scoring`` is not a scorer of scikit-learn."""
         given = self.scoring
         if isinstance(given, str) and given not in get_scorer_names():
             suggestion = check.did_you_mean(given, get_scorer_names())
@@ -152,7 +155,7 @@ class FrontDoor(Explained):
                 f"scoring={check.one_line(given)} is not valid: pass the name of a score of "
                 "scikit-learn, a callable such as make_scorer(...), or None."
             )
-        check_scoring(self, given)  # rejects metrics that are no scorers
+        check_scoring(self, given)  # rejects metrics, which are not scorers
 
     def _blank(self: Self) -> Self:
         """Return an unfitted copy to work on, so that a failed fit leaves this model unchanged."""

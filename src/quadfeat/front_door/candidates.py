@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sklearn.base import clone
 
 from quadfeat._utils import validation as check
+from quadfeat.io import register
 from quadfeat.models import (
     LocalGaussianProcess,
     LocalGaussianProcessClassifier,
@@ -152,6 +153,7 @@ class Candidate(ABC):
         return seconds
 
 
+@register
 @dataclass(frozen=True)
 class FeaturesCandidate(Candidate):
     """Ridge regression on quadrature features, which finds its kernel.
@@ -201,6 +203,7 @@ class FeaturesCandidate(Candidate):
         return REFIT * _last_seconds(model, seconds)
 
 
+@register
 @dataclass(frozen=True)
 class MoreFeaturesCandidate(Candidate):
     """The features of another candidate with more columns, and with its kernel.
@@ -263,6 +266,7 @@ def _n_kernels(model: Any) -> int:
     return len({one.name for one in model.candidates_})
 
 
+@register
 @dataclass(frozen=True)
 class NeighborsCandidate(Candidate):
     """A Gaussian process on the nearest rows, which finds its kernel."""
@@ -378,8 +382,8 @@ def _candidate(one: Any, known: Mapping[str, Candidate], given: Any) -> Any:
         methods = hasattr(one[1], "fit") and hasattr(one[1], "get_params")
         if not methods or isinstance(one[1], type):
             raise TypeError(
-                f"candidates={check.one_line(given)} is not valid: {check.one_line(one[1])} is no "
-                "estimator. Pass pairs such as ('trees', HistGradientBoostingRegressor())."
+                f"candidates={check.one_line(given)} is not valid: {check.one_line(one[1])} is not "
+                "an estimator. Pass pairs such as ('trees', HistGradientBoostingRegressor())."
             )
         return GivenCandidate(*one)
     if not isinstance(one, str):

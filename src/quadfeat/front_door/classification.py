@@ -66,7 +66,7 @@ class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
         The fitted models with their shares.
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
-    relevance_ : ndarray of shape (n_features_in_,)
+    relevance_ : ndarray of shape (n_features,)
         How much each column matters to the kernel.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -114,6 +114,7 @@ class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
         self.verbose = verbose
 
     is_regression = False
+    needed_attributes = (*FrontDoor.needed_attributes, "classes_")
     saved_attributes = (*FrontDoor.saved_attributes, "classes_")
 
     def _check_parameters(self) -> tuple[Candidate, ...]:
@@ -204,3 +205,10 @@ class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
         if hasattr(self, "_answer"):
             checks.check_kind(self.classes_, np.ndarray, "classes_")
             checks.expect(self.classes_.ndim == 1, f"classes_ has shape {self.classes_.shape}")
+            classes = self.classes_.tolist()
+            checks.expect(classes == sorted(set(classes)), "classes_ are not in ascending order")
+            for model in self._answer.mixture.models:
+                checks.expect(
+                    set(model.classes_.tolist()) <= set(classes),
+                    "a model of _answer has classes that are not in classes_",
+                )

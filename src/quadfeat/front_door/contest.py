@@ -16,8 +16,8 @@ from quadfeat.front_door.preparation import Part
 from quadfeat.front_door.quiet import quiet
 from quadfeat.front_door.timing import Interrupts, Timer
 
-# The part of the remaining time of a fold that a candidate may take, if others follow and if none
-# does. The rest is for the fit to all rows.
+# A candidate may take this part of the time that is left for a fold: the first number if others
+# follow, the second if none does. The rest is for the fit to all rows.
 SHARES_OF_TIME = (0.45, 0.7)
 
 # A candidate may take at least this part of the time limit for its search.
@@ -95,7 +95,7 @@ class Entry:
         self.n_kernels = candidate.n_kernels(model)
         if not self.forecasts:
             self.model = model
-        self.forecasts.append(forecast)  # last, since an interrupt may come at any line
+        self.forecasts.append(forecast)  # last, because an interrupt may come at any line
 
     @property
     def was_hardly_begun(self) -> bool:
@@ -225,7 +225,8 @@ class Contest:
             return None
         number, n_folds = place
         share = SHARES_OF_TIME[is_last] / (n_folds - number + 1)
-        return max(self.timer.left, self.timer.limit * LEAST_SHARE) * share
+        seconds = max(self.timer.left, self.timer.limit * LEAST_SHARE) * share
+        return float(f"{seconds:.2g}")  # as messages show it
 
     def _enter(
         self,

@@ -16,8 +16,8 @@ from quadfeat.front_door.leaderboard import Leaderboard, LeaderboardRow
 from quadfeat.front_door.preparation import Part
 from quadfeat.front_door.quiet import quiet
 
-# With a scorer of scikit-learn, the standard error comes from the scores of at most so many parts
-# of at least so many rows.
+# With a scorer of scikit-learn, the standard error comes from the scores of up to PARTS parts, each
+# of at least PART_ROWS rows.
 PARTS = 20
 PART_ROWS = 20
 

@@ -107,7 +107,7 @@ class Explained(VersionedState):
 
     # Attributes in pickles and files.
 
-    needed_attributes = ("_answer", "n_features_in_")
+    needed_attributes: tuple[str, ...] = ("_answer", "n_features_in_")
     saved_attributes: tuple[str, ...] = ("n_features_in_", "feature_names_in_", *LEARNED)
 
     def check_consistency(self) -> None:
@@ -115,7 +115,9 @@ class Explained(VersionedState):
         if not hasattr(self, "_answer"):
             return
         checks.check_kind(self._answer, Answer, "_answer")
-        if self._answer.encoder is None:
-            d, width = self.n_features_in_, self._answer.width
-            checks.expect(d == width, f"the model is for {d} columns, but its parts for {width}")
+        encoder = self._answer.encoder
+        d, width = self.n_features_in_, self._answer.width
+        if encoder is not None:
+            width = encoder.n_features_in_
+        checks.expect(d == width, f"the model is for {d} columns, but its parts for {width}")
         checks.check_column_names(self)

@@ -205,7 +205,7 @@ def fit_stream(
             f"X is {kind}, which none of candidates={check.one_line(door.candidates)} serves. Add "
             "'features', or pass an array or a data frame."
         )
-    n_rows = 2**62  # unknown, and not few
+    n_rows = 2**62  # their number is unknown: assume many
     model = serving[0].estimator(setting, (n_rows, 1), {}, _limit_alone(timer))
     door._for_stream(model).fit(X, y, sample_weight)
     spreads = np.ones(model.n_features_in_)

@@ -18,7 +18,7 @@ from quadfeat.front_door.base import FrontDoor
 from quadfeat.front_door.decision import Outcome
 from quadfeat.front_door.forecasts import Forecast, Judge, NumbersJudge
 from quadfeat.front_door.lazy import BlockScoreMixin
-from quadfeat.io import register
+from quadfeat.io import checks, register
 from quadfeat.models.intervals import Scores, check_coverage
 from quadfeat.models.keywords import explain_keywords
 
@@ -77,7 +77,7 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
         The fitted models with their shares.
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
-    relevance_ : ndarray of shape (n_features_in_,)
+    relevance_ : ndarray of shape (n_features,)
         How much each column matters to the kernel, in shares that add up to 1.
     noise_variance_ : float or ndarray of shape (n_outputs,)
     n_features_in_ : int
@@ -137,6 +137,7 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
         self.verbose = verbose
 
     is_regression = True
+    needed_attributes = (*FrontDoor.needed_attributes, "_one_output")
     _one_output: bool
 
     def __sklearn_tags__(self) -> Any:
@@ -190,7 +191,7 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
         """
         check.check_flag(return_std, "return_std")
         if is_dask(X):
-            shape = () if self._mixture and self._one_output else (self._n_outputs,)
+            shape = self._shape
             if not return_std:
                 return lazy.lazily(self, lazy.mean, X, shape)
             both = lazy.lazily(self, lazy.mean_and_deviation, X, (2, *shape))
@@ -207,8 +208,11 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
         return values[:, 0] if self._one_output else values
 
     @property
-    def _n_outputs(self) -> int:
-        return int(np.size(self._mixture.noise_variance))
+    def _shape(self) -> tuple[int, ...]:
+        """The shape of the prediction for one row."""
+        if self._found() and self._one_output:
+            return ()
+        return self._mixture.means(np.zeros((1, self._answer.width))).shape[1:]
 
     @follows_input
     @on_snapshot
@@ -234,7 +238,7 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
         coverage = check_coverage(coverage)
         mixture, scores = self._mixture, self._answer.scores
         if is_dask(X):
-            shape = (2,) if self._one_output else (2, self._n_outputs)
+            shape = (2, *self._shape)
             both = lazy.lazily(self, lazy.bounds, X, shape, (coverage,))
             return both[:, 0], both[:, 1]
         numbers = self._numbers(X)
@@ -244,6 +248,16 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
         steps = forecast.widths * scores.quantiles(coverage)
         lower, upper = forecast.values - steps, forecast.values + steps
         return self._shaped(lower), self._shaped(upper)
+
+    def check_consistency(self) -> None:
+        super().check_consistency()
+        if not hasattr(self, "_answer"):
+            return
+        checks.check_flag(self._one_output, "_one_output")
+        scores = self._answer.scores
+        if self._one_output and scores is not None:
+            count = scores.values.shape[1]
+            checks.expect(count == 1, f"scores of _answer are for {count} outputs")
 
 
 def scores_of(forecast: Forecast, Y: Float64Array, weights: Float64Array) -> Scores:

@@ -22,8 +22,9 @@ for _name in (
 ):
     register_by_parameters(getattr(model_selection, _name))
 
-# Below these numbers of units (rows, or groups of rows), every row is held out in one of so many
-# folds. Larger tables hold out a share of the rows once, but at least and at most so many rows.
+# With fewer units (rows, or groups of rows) than the first number of a pair, every row is held out
+# once, in as many folds as the second number. Larger tables hold out a share of the rows, within
+# the limits below.
 FOLDS = ((300, 5), (1000, 3))
 SHARE = 0.2
 FEWEST_HELD_OUT = 300

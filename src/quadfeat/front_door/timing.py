@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-# A final fit of at most so many seconds runs even if no time is left. Longer ones may end at this
-# many times the limit.
+# A final fit of up to this many seconds, or this part of the limit, runs even if no time is left:
+# more rows are worth it. A longer one may exceed the limit by this factor.
 SHORT_FIT = 1.0
+SHORT_PART = 0.1
 LATE = 1.1
 
 
@@ -66,7 +67,8 @@ class Timer:
         """Return whether the fit to all rows, which takes so many seconds, may begin."""
         if self.limit is None:
             return True
-        return seconds <= SHORT_FIT or self.seconds + seconds <= LATE * self.limit
+        is_short = seconds <= max(SHORT_FIT, SHORT_PART * self.limit)
+        return is_short or self.seconds + seconds <= LATE * self.limit
 
     def show(self, text: str) -> None:
         """Print a line of progress."""

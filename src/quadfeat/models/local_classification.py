@@ -84,8 +84,8 @@ class LocalGaussianProcessClassifier(
     The model keeps all training rows, and its pickles and files contain them. Prediction takes time
     of order ``n_neighbors ** 3`` for each row. One Cholesky factor serves all classes.
 
-    The likelihood of a Gaussian process is no good criterion for classes: it prefers kernels that
-    find many rows without any noise. On the letter dataset, learning with the log loss instead
+    The likelihood of a Gaussian process is not a good criterion for classes: it prefers kernels
+    that find many rows without any noise. On the letter dataset, learning with the log loss instead
     raises the accuracy from 0.90 to above 0.97.
 
     Examples

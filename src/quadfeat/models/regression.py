@@ -102,7 +102,7 @@ class QuadratureRidge(BlockScoreMixin, NumericTargetsMixin, RegressorMixin, Quad
         The kernel, and the matrix of its squared distance between rows.
     candidates_, why_ : tuple of KernelCandidate, str
         The kernels that were tried with their validated losses, and the reason for the first one.
-        The losses compare kernels. They are no estimates for new data.
+        The losses compare kernels. They are not estimates for new data.
     map_ : FeatureMap
         The map from rows to features.
     coef_ : ndarray of shape (n_components,) or (n_outputs, n_components)

@@ -61,11 +61,11 @@ class LogLikelihood(NamedTuple):
     ----------
     value : float
     by_factors : array of shape (d,)
-        The derivatives by the logarithms of the factors of the columns.
+        The derivatives with respect to the logarithms of the factors of the columns.
     by_alpha : float
-        The derivative by the logarithm of the noise-to-signal ratio.
+        The derivative with respect to the logarithm of the noise-to-signal ratio.
     by_signal : array of shape (n_outputs,)
-        The derivatives by the logarithms of the signal variances.
+        The derivatives with respect to the logarithms of the signal variances.
     signal : array of shape (n_outputs,)
         The signal variances.
     """
@@ -132,15 +132,15 @@ def pull_back(
     alpha : float
         The ratio of noise variance to signal variance.
     by_mean : array of shape (n_queries, n_outputs)
-        The derivatives by the means of :func:`condition`.
+        The derivatives with respect to the means of :func:`condition`.
     by_variance : array of shape (n_queries,)
-        The derivatives by the variances.
+        The derivatives with respect to the variances.
     n_threads : int, default=1
 
     Returns
     -------
     array of shape (n_queries, d + 1)
-        The part of each query in the derivatives by the logarithms of the factors and, in the last
+        The part of each query in the gradient in the logarithms of the factors and, in the last
         column, of alpha.
     """
     if is_native(kernel, hoods.n_neighbors):

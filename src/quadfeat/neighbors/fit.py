@@ -91,7 +91,7 @@ class LocalFit:
         checks.expect(fits, f"the kernel is not for {d} columns")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields without what was computed from them."""
+        """Return the fields, without values that were computed from them."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def with_rows(self, X: Float64Array, Y: Float64Array, weights: Float64Array) -> LocalFit:
@@ -99,7 +99,7 @@ class LocalFit:
         return replace(self, X=X, Y=Y, weights=weights)
 
     def predicting(self, _: Any) -> LocalFit:
-        """Return what predictions need, which is all of it."""
+        """Return this fit, because predictions need all of it."""
         return self
 
     @property

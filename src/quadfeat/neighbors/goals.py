@@ -1,4 +1,4 @@
-"""What to optimize: the likelihood of numeric targets, or the log loss of classes."""
+"""Goals of the search for settings: the likelihood of numbers, or the log loss of classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cost(NamedTuple):
     ----------
     value : float
     slopes : array of shape (d + 1 + n_extra,)
-        The derivatives by the logarithms of the factors and of alpha, and by extra parameters.
+        The gradient in the logarithms of the factors and of alpha, and in extra parameters.
     """
 
     value: float
@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
 
 class Goal(ABC):
-    """What a search minimizes on batches of rows, and how it validates settings.
+    """A cost to minimize on batches of rows, and a loss to validate settings with.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class ClassGoal(Goal):
     """Minimize and validate the log loss of classes, given leave-one-out predictions.
 
     Predictions are divided by a temperature, and the softmax converts them to probabilities. The
-    temperature is learned together with the settings. The likelihood of a Gaussian process is no
+    temperature is learned together with the settings. The likelihood of a Gaussian process is not a
     good goal for classes: it is largest for kernels that find many rows without any noise.
 
     Parameters
@@ -274,7 +274,7 @@ class ClassGoal(Goal):
     def _losses(
         self, mean: Float64Array, which: Array, log_inverse: float
     ) -> tuple[Float64Array, Float64Array]:
-        """Return the log losses of rows, and the derivatives by their scaled scores."""
+        """Return the log losses of rows, and their derivatives in the scaled scores."""
         scores = np.exp(log_inverse) * class_scores(mean)
         totals = special.logsumexp(scores, axis=1)
         shares = self._shares[which]

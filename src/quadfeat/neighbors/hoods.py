@@ -10,7 +10,7 @@ import numpy as np
 from quadfeat._utils.lazy import cached_property
 from quadfeat._utils.validation import Array, Float64Array
 
-# Matrices of at most this many entries in all are in memory at once: few enough for the cache.
+# At most this many entries of matrices are in memory at once, so that they fit into the cache.
 ENTRIES_AT_ONCE = 2**19
 
 

@@ -34,18 +34,18 @@ from quadfeat.neighbors.process import LocalProcess
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.settings import Settings
 
-# Number of rows to learn the start from, of a batch, and to validate settings on.
+# Numbers of rows: to learn the start from, in a batch, and to validate settings.
 START_ROWS = 1000
 BATCH_ROWS = 2000
 VALIDATION_ROWS = 4000
 
-# Number of rows to find heavy tails of columns on.
+# Number of rows that show whether columns have heavy tails.
 TAIL_ROWS = 8192
 
-# Number of searches to keep, which are used again for settings with the same neighbors.
+# Number of searches to keep. Settings with the same neighbors use them again.
 KEPT = 2
 
-# Rounds of the first family, and of each other one, and the steps of each.
+# Number of rounds for the first family and for each other one, and of steps in each round.
 FIRST_ROUNDS = 3
 OTHER_ROUNDS = 1
 STEPS = 15
@@ -63,7 +63,7 @@ NUMBERS = (16, 32, 64, 128, 256)
 # Largest factor by which a lengthscale may change in a round, since it changes the neighbors.
 REACH = 4.0
 
-# The smallest number of neighbors whose error is within this fraction of the least is used.
+# Use the smallest number of neighbors whose error exceeds the least one by at most this fraction.
 TOLERANCE = 0.01
 
 # Compressed tails, and squared errors as the goal, are kept if they reduce the error by at least
@@ -73,7 +73,7 @@ TOLERANCE = 0.01
 COMPRESSION_GAIN = 0.02
 SQUARES_GAIN = 0.05
 
-# Round learned logarithms to this step, so that rounding errors do not show.
+# Round learned logarithms to this step, so that rounding errors do not change results.
 LOG_STEP = 1e-3
 
 # Names of the ways to learn, after the name of a family.
@@ -211,13 +211,16 @@ class LocalSearch:
         The goal of the search changes to the one that found them.
         """
         starts = {"": start}
-        if not self.wanted.is_given and (projection := compressing(self.rows)) is not None:
+        tries_tails = not self.wanted.is_given and not self.clock.is_over()
+        if tries_tails and (projection := compressing(self.rows)) is not None:
             # Lengthscales were learned with clipped outliers, so they also suit compressed tails.
             starts[COMPRESSED] = self._best_width(replace(start, projection=projection))[1]
         best = self._best_columns(name, starts)
         before, other = self.goal, self.goal.alternative
-        # Without rows that no batch contains, a smaller error may be chance.
+        # If all rows are in batches, a smaller error may be due to chance.
         if self.wanted.is_given or other is None or self.n_learning == self.rows.size:
+            return best
+        if self.clock.is_over():
             return best
         self.goal = other
         found = self._best_columns(name, starts, SQUARES)
@@ -286,8 +289,10 @@ class LocalSearch:
         which = np.arange(min(START_ROWS, self.n_learning))
         hoods = process.without_own(which)
         alphas = {settings.alpha: None} | dict.fromkeys(START_ALPHAS)
-        found = []
+        found: list[tuple[float, Settings]] = []
         for multiple in MULTIPLES:
+            if found and self.clock.is_over():
+                break
             for alpha in alphas if self.wanted.alpha is None else (settings.alpha,):
                 other = replace(settings, factors=settings.factors * multiple, alpha=alpha)
                 found.append((self.goal.start_cost(process, hoods, which, other), other))
@@ -330,9 +335,15 @@ class LocalSearch:
             method="L-BFGS-B",
             bounds=bounds,
             options={"maxiter": STEPS},
+            callback=self._stop_if_over,
         ).x[:n_free]
         self.clock.show(f"refined {settings.kernel}")
         return settings.changed(full @ (LOG_STEP * np.round(steps / LOG_STEP)))
+
+    def _stop_if_over(self, _: Float64Array) -> None:
+        """End the search for settings at the step that passes the time limit."""
+        if self.clock.is_over():
+            raise StopIteration
 
     def _validated(self, name: str, settings: Settings, start: float | None = None) -> Tried:
         """Validate settings by leaving out rows."""

@@ -37,7 +37,7 @@ def pull_back(
     by_variance: Float64Array,
     n_threads: int,
 ) -> Float64Array:
-    """Return derivatives by the logarithms of the factors and of alpha, for each query."""
+    """Return the gradient of each query in the logarithms of the factors and of alpha."""
     by_logarithms = np.empty((hoods.size, hoods.points.shape[1] + 1))
     core.native_pull_back(
         **_arguments(kernel, hoods, alpha),

@@ -107,7 +107,7 @@ class LocalProcess:
     ) -> Float64Array:
         """Return the derivatives of a loss by the logarithms of the factors and of alpha.
 
-        ``by_mean`` has its derivatives by the means of :meth:`conditions_of`.
+        ``by_mean`` has its derivatives with respect to the means of :meth:`conditions_of`.
         """
         scaled = hoods.scaled(settings.factors / self.settings.factors)
         by_variance = np.zeros(len(by_mean))

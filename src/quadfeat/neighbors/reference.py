@@ -61,7 +61,7 @@ def pull_back(
     by_mean: Float64Array,
     by_variance: Float64Array,
 ) -> Float64Array:
-    """Return derivatives by the logarithms of the factors and of alpha, for each query.
+    """Return the gradient of each query in the logarithms of the factors and of alpha.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ def pull_back(
     hoods : Neighborhoods
     alpha : float
     by_mean : array of shape (n_queries, n_outputs)
-        The derivatives by the means.
+        The derivatives with respect to the means.
     by_variance : array of shape (n_queries,)
-        The derivatives by the variances.
+        The derivatives with respect to the variances.
 
     Returns
     -------
     array of shape (n_queries, d + 1)
-        The last column is the derivative by the logarithm of alpha.
+        The last column is the derivative with respect to the logarithm of alpha.
     """
     with one_blas_thread():
         parts = [
@@ -97,7 +97,7 @@ def _pull_back(
     lower, _ = cholesky(matrices)
     weights, residuals = _Solved(lower, with_query, hoods.targets).weights()
     pulls = np.einsum("nko,no->nk", residuals, by_mean)
-    # Derivatives by the entries of A, made symmetric, and by those of a.
+    # Derivatives with respect to the entries of A, made symmetric, and of a.
     mixed = (by_variance[:, None] * weights - pulls)[:, :, None] * weights[:, None]
     by_matrix = 0.5 * (mixed + mixed.transpose(0, 2, 1))
     by_query = pulls - 2.0 * by_variance[:, None] * weights

@@ -9,8 +9,8 @@ import numpy as np
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine.threads import one_blas_thread
 
-# Queries and points of a block of distances. The first points are fewer: all of them are sorted,
-# and of the others only those that are nearer.
+# Number of queries and of points in a block of distances. The first block has fewer points, because
+# all of them are sorted. In later blocks, only points that are nearer are sorted.
 QUERIES_AT_ONCE = 256
 FIRST_POINTS = 2**12
 POINTS_AT_ONCE = 2**14
@@ -20,6 +20,9 @@ SPARE = 16
 
 # Queries farther from the points than this many times their spread are compared in float64.
 FAR = 1e6
+
+# The origin is the median of so many points, which are in random order.
+MIDDLE_OF = 10_000
 
 # Coordinates that are in memory at once to compute exact distances.
 ENTRIES_AT_ONCE = 2**21
@@ -48,8 +51,10 @@ class Scan:
 
     def __init__(self, points: Float64Array) -> None:
         self.points = points
-        middle = 0.5 * points.min(axis=0) + 0.5 * points.max(axis=0)
-        spread = float(np.abs(points - middle).max())
+        # Rounding errors grow with the distance from the origin, so keep it among most points, also
+        # if a few are far away.
+        middle = np.median(points[:MIDDLE_OF], axis=0)
+        spread = max(float(np.abs(end - middle).max()) for end in _ends(points))
         # Keep squares of norms in the range of float32.
         self._middle, self._unit = middle, spread if spread > 0 else 1.0
         # Products of d terms and the rounding of coordinates change squared distances by at most
@@ -99,7 +104,7 @@ class Scan:
         order = _order(squares, candidates)[:, :k]
         found = np.take_along_axis(candidates, order, axis=1)
         farthest = np.take_along_axis(squares, order[:, -1:], axis=1)[:, 0] / self._unit**2
-        # A point that is no candidate is at least as far away as the last one seems to be.
+        # A point that is not a candidate is at least as far away as the last candidate seems to be.
         is_unsure = farthest >= lowest.max(axis=1).astype(np.float64) + norms
         unsure = np.flatnonzero(is_unsure & (n_candidates < n_points) & ~is_far)
         if len(unsure):
@@ -181,6 +186,11 @@ class Scan:
             differences = self.points[candidates[rows]] - queries[rows, None]
             found[rows] = np.einsum("ikd,ikd->ik", differences, differences)
         return found
+
+
+def _ends(points: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Return the smallest and the largest coordinates."""
+    return points.min(axis=0), points.max(axis=0)
 
 
 def _smallest(values: Array, k: int) -> Array:

@@ -27,7 +27,8 @@ from quadfeat.tables.targets import N_FOLDS, MeanTargets
 
 Self = TypeVar("Self", bound="TableEncoder")
 
-# By default, a level or a missing value is rare in fewer rows, or in a smaller share of the rows.
+# By default, a level is rare if it occurs in fewer rows, or in a smaller share of the rows. So are
+# missing values.
 RARE_ROWS, RARE_SHARE = 10, 0.01
 
 KIND_WORDS = {"number": "numbers", "date": "dates", "text": "text"}

@@ -117,7 +117,7 @@ def points(found: Findings) -> dict[str, str]:
 
 
 def cautions(found: Findings) -> list[str]:
-    """Return warnings: no model beats a constant, or a choice is at the edge of its grid."""
+    """Return warnings: no model beats a constant, fits failed, or a choice is at an edge."""
     lines = []
     key = found.verdict.key
     if found.verdict.hopeless:
@@ -127,6 +127,12 @@ def cautions(found: Findings) -> list[str]:
             f"errors: {found.score_name} {found.scored(key)} against {found.scored(GUESS)}. "
             "The columns may be unrelated to the target."
         )
+    failed = found.failed
+    if len(failed):
+        first = failed.iloc[0]
+        count = "1 fit" if len(failed) == 1 else f"{len(failed)} fits"
+        where = f"{in_sentence(first['contestant'])}, fold {first['fold'] + 1}"
+        lines.append(f"{count} failed. The first: {where}: {first['failed']}")
     entry = found.entry(key)
     if key in (LINEAR, *MAPS):
         lines += edge("alpha", title(key), float(entry["alpha"]), PENALTIES)
@@ -208,11 +214,6 @@ def comparisons(found: Findings) -> list[str]:
             all_rows = seen >= found.entry(ours)["train_rows"]
             line += f" The latter trained on {'all' if all_rows else 'only'} {seen} rows."
         lines.append(line)
-    failed = found.failed
-    if len(failed):
-        first = failed.iloc[0]
-        count = "1 fit" if len(failed) == 1 else f"{len(failed)} fits"
-        lines.append(f"{count} failed. The first: {title(first['contestant'])}: {first['failed']}")
     return lines
 
 

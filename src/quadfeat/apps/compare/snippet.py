@@ -235,9 +235,12 @@ def _streaming(table: Table, recipe: Recipe) -> str:
     lines += [
         *definition(table, recipe),
         "model.fit(blocks)  # one block at a time: the table need not fit in memory",
+        "print(model.leaderboard_)",
         "rows = next(iter(blocks))[0]",
         *_use(table, "rows[:5]"),
     ]
+    if any(line.startswith("encoder = ") for line in lines):
+        lines.append('save(encoder, "encoder.quadfeat")  # encodes new rows for the model')
     return script(imports, lines, _purpose(table))
 
 
