@@ -70,7 +70,7 @@ def row_of(model, name):
 
 
 class Recorder(RegressorMixin, BaseEstimator):
-    """Predicts the mean, and keeps what it was fitted to."""
+    """Predicts the mean, and keeps its training rows."""
 
     seen: ClassVar = []  # of all clones, in order
 
@@ -515,6 +515,13 @@ class TestWeights:
         for one in ours.leaderboard_:
             assert row_of(theirs, one.name).loss == pytest.approx(one.loss, rel=1e-4)
         assert_allclose(ours.predict(NEW), theirs.predict(NEW), rtol=1e-4, atol=1e-5)
+
+    def test_candidates_without_weights(self):
+        with pytest.warns(UserWarning, match="near was left out .*takes no sample_weight"):
+            model = regressor([("near", NEAREST[1]), LINE]).fit(X, y, sample_weight=self.WEIGHTS)
+        assert [row.took_part for row in model.leaderboard_] == [True, False]
+        with pytest.raises(ValueError, match="KNeighborsRegressor takes no sample_weight"):
+            regressor([NEAREST]).fit(X, y, sample_weight=self.WEIGHTS)
 
     @pytest.mark.parametrize("unit", repeats([1e-300, 1e12, 1e-12, 1e300]))
     def test_the_unit_of_weights_does_not_matter(self, unit):

@@ -36,9 +36,10 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
     ----------
     time_limit : float or None, default=60
         Seconds for ``fit``. Each candidate gets a part of them for its kernel search. Candidates
-        for which no time is left do not take part, which ``why_`` and ``leaderboard_`` state. A
-        step that is running and the final fit may exceed the limit. With None, all candidates take
-        part, and the result depends only on the data and on ``random_state``.
+        for which no time is left do not take part, and time for the final fit is reserved. Without
+        time for it, the validated model is used. ``why_`` and ``leaderboard_`` state both. A step
+        that is running may exceed the limit. With None, all candidates take part, and the result
+        depends only on the data and on ``random_state``.
     candidates : "auto" or list, default="auto"
         ``"auto"`` means ``["neighbors", "features", "more features"]``:
         :class:`LocalGaussianProcess`, :class:`QuadratureRidge` with 1,024 features (256 for fewer

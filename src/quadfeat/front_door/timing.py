@@ -51,7 +51,7 @@ class Timer:
         return np.inf if self.limit is None else self.limit - self.seconds - self.reserved
 
     def reserve(self, seconds: float, *, is_needed: bool) -> None:
-        """Keep time for the fit to all rows, unless that would be in vain.
+        """Reserve time for the fit to all rows, unless there is too little.
 
         Parameters
         ----------
