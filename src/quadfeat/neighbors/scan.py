@@ -106,12 +106,32 @@ class Scan:
         farthest = np.take_along_axis(squares, order[:, -1:], axis=1)[:, 0] / self._unit**2
         # A point that is not a candidate is at least as far away as the last candidate seems to be.
         is_unsure = farthest >= lowest.max(axis=1).astype(np.float64) + norms
-        for row in np.flatnonzero(is_unsure & (n_candidates < n_points) & ~is_far):
-            found[row] = self._of_row(queries[row], k, farthest[row])
+        unsure = np.flatnonzero(is_unsure & (n_candidates < n_points) & ~is_far)
+        if len(unsure):
+            found[unsure] = self._of_unsure(queries[unsure], k, farthest[unsure])
         everything = np.arange(n_points)
         for row in np.flatnonzero(is_far):
             found[row] = self._nearest(queries[row], everything, k)
         return found
+
+    def _of_unsure(self, queries: Float64Array, k: int, farthest: Float64Array) -> Array:
+        """Return the nearest among all points that may be as near as ``farthest``, in float64."""
+        scaled = (queries - self._middle) / self._unit
+        kept = 1.0 - 2.0 * (queries.shape[1] + 8) * np.finfo(np.float64).eps
+        limits = farthest - kept * np.einsum("ij,ij->i", scaled, scaled)
+        rows, candidates = [], []
+        for start in range(0, len(self.points), POINTS_AT_ONCE):
+            part = (self.points[start : start + POINTS_AT_ONCE] - self._middle) / self._unit
+            bounds = (-2.0 * scaled) @ part.T
+            bounds += kept * np.einsum("ij,ij->i", part, part)
+            near = np.divmod(np.flatnonzero(bounds <= limits[:, None]), len(part))
+            rows.append(near[0])
+            candidates.append(near[1] + start)
+        of_query, which = np.concatenate(rows), np.concatenate(candidates)
+        which = which[np.argsort(of_query, kind="stable")]
+        ends = np.cumsum(np.bincount(of_query, minlength=len(queries)))[:-1]
+        parts = zip(queries, np.split(which, ends), strict=True)
+        return np.stack([self._nearest(query, part, k) for query, part in parts])
 
     def _candidates(
         self, queries: Float64Array, n_candidates: int
@@ -144,15 +164,6 @@ class Scan:
         norms = float(self._kept) * np.einsum("ij,ij->i", exact, exact)
         ones = np.ones((len(small), 1), dtype=np.float32)
         return np.hstack([np.float32(-2.0) * small, ones]), norms
-
-    def _of_row(self, query: Float64Array, k: int, farthest: float) -> Array:
-        """Return the nearest points of a query among all that may be this near."""
-        extended, norms = self._extended(query[None])
-        near = []
-        for start in range(0, len(self.points), POINTS_AT_ONCE):
-            bounds = self._small[start : start + POINTS_AT_ONCE] @ extended[0]
-            near.append(start + np.flatnonzero(bounds.astype(np.float64) + norms <= farthest))
-        return self._nearest(query, np.concatenate(near), k)
 
     def _nearest(self, query: Float64Array, candidates: Array, k: int) -> Array:
         """Return the nearest of some candidates, by exact distances."""
