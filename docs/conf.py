@@ -46,6 +46,7 @@ add_module_names = False
 
 # quadfeat calls these methods of its estimators; users do not.
 HOOKS = {"check_consistency", "fit_to", "migrate", "set_params"}
+HOOKS |= {"fit_transform_part", "transform_for"}
 ESTIMATORS = ("quadfeat.models.", "quadfeat.front_door.", "quadfeat.tables.")
 
 

@@ -24,7 +24,7 @@ model = LocalGaussianProcess("matern52", lengthscales="ard").fit(X, y)
 print(model.why_)
 
 # %%
-# ``predict_interval`` returns the bounds for new targets, here with a coverage of 90 %.
+# ``predict_interval`` returns the bounds for new targets, here with a coverage of 90%.
 # ``sample_y`` draws functions that agree with the rows.
 
 grid = np.linspace(14, 34, 600)[:, None]
@@ -33,7 +33,7 @@ lower, upper = model.predict_interval(grid, coverage=0.9)
 drawn = model.sample_y(grid, 3, random_state=0)
 
 figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
-axes.fill_between(grid[:, 0], lower, upper, alpha=0.25, label="90 % interval")
+axes.fill_between(grid[:, 0], lower, upper, alpha=0.25, label="90% interval")
 axes.plot(grid[:, 0], drawn, color="C4", linewidth=0.7, label=["draws", "", ""])
 axes.plot(grid[:, 0], mean, color="C0", label="prediction")
 axes.plot(grid[:, 0], np.sin(3 * grid[:, 0]), "--", color="C3", linewidth=1, label="truth")

@@ -14,6 +14,17 @@ import pytest
 # Without a contest, a fit takes a fraction of a second instead of several.
 FAST = {"candidates": ["neighbors"]}
 
+# The same in a process of its own, without figures, for ``python -c``.
+FAST_COMMAND = f"""
+from quadfeat.__main__ import main
+from quadfeat.apps.compare import fitting
+from quadfeat.apps.reporting.drawing import Picture
+
+fitting.MODEL_SETTINGS.update({FAST})
+Picture.render, Picture.inline = (lambda *_: b""), (lambda *_: "")
+main()
+"""
+
 
 def command(*arguments, settings=FAST, draw=True):
     """Run ``quadfeat compare`` in this process. Figures stay empty unless ``draw`` is true."""

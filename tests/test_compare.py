@@ -27,7 +27,7 @@ from quadfeat.apps.compare.contest import Cell, Problem
 from quadfeat.apps.compare.contestants import CONTESTANTS, EXACT, LINEAR, MODEL, RBF_SAMPLER
 from quadfeat.apps.compare.table import load
 from quadfeat.apps.reporting.errors import CommandError
-from tables import FAST, command, people, run_script, save
+from tables import FAST_COMMAND, command, people, run_script, save
 
 SMALL = ["--components", "32", "--folds", "2", "--jobs", "1"]
 
@@ -293,16 +293,6 @@ def as_json(kernel_wins, tmp_path_factory):
     )
     assert done.returncode == 0, done.stderr
     return out, done
-
-
-# The command with the settings of ``command``.
-FAST_COMMAND = f"""
-from quadfeat.__main__ import main
-from quadfeat.apps.compare import fitting
-
-fitting.MODEL_SETTINGS.update({FAST})
-main()
-"""
 
 
 def count(journal):

@@ -17,7 +17,7 @@ from quadfeat.apps.compare.table import load
 from quadfeat.apps.reporting import files
 from quadfeat.apps.reporting.errors import CommandError
 from quadfeat.apps.reporting.text import encoded, printable, quoted, shell_quoted
-from tables import FAST, without_figures
+from tables import FAST, FAST_COMMAND, without_figures
 
 NAME = os.fsdecode(b"caf\xe9\n1")  # neither UTF-8 nor one line
 SMALL = {"components": 8, "folds": 2, "jobs": 1}
@@ -41,7 +41,7 @@ def odd_path(folder, suffix):
 def command(*arguments, **environment):
     options = [f"--{key.replace('_', '-')}={value}" for key, value in SMALL.items()]
     return subprocess.run(
-        [sys.executable, "-m", "quadfeat", "compare", *map(os.fsencode, arguments), *options],
+        [sys.executable, "-c", FAST_COMMAND, "compare", *map(os.fsencode, arguments), *options],
         capture_output=True,
         env={**os.environ, **environment},
         check=False,

@@ -76,6 +76,12 @@ class TestRows:
             with pytest.raises(ValueError, match=message):
                 regressor().fit(make(X), y).predict(make(rows))
 
+    def test_integers_that_are_too_large(self):
+        rows = X.astype(object)
+        rows[3, 1] = 10**400
+        with pytest.raises(ValueError, match=r"value too large .*column 1 holds such"):
+            regressor().fit(rows, y)
+
     def test_missing_values_at_predict(self):
         # Arrays without them at fit are not encoded.
         with pytest.raises(
@@ -127,11 +133,13 @@ class TestRows:
     def test_many_columns(self):
         wide = rng.standard_normal((60, 3000))
         wide[:, 0] *= 30
-        model = regressor().fit(wide, wide[:, 0])
+        # Orthogonal features of 3,000 columns would take seconds.
+        given = [("ridge", clone(RIDGE).set_params(rule="rff")), ("process", PROCESS)]
+        model = regressor(candidates=given, cv=2).fit(wide, wide[:, 0])
         assert model.predict(wide).shape == (60,)
         assert model.relevance_.shape == (3000,)
         frame = pd.DataFrame(wide).rename(columns=str)
-        assert_allclose(regressor().fit(frame, wide[:, 0]).predict(frame), model.predict(wide))
+        assert_allclose(clone(model).fit(frame, wide[:, 0]).predict(frame), model.predict(wide))
 
     def test_one_column(self):
         model = regressor().fit(X[:, :1], np.sin(X[:, 0]))
@@ -244,6 +252,8 @@ class TestTargets:
     def test_kinds_of_targets(self):
         with pytest.raises(ValueError, match=r"y holds text, such as '.*Use KernelClassifier"):
             regressor().fit(X, LABELS)
+        with pytest.raises(ValueError, match="y holds dates or durations"):
+            regressor().fit(X, pd.Series(pd.date_range("2024-01-01", periods=N)))
         with pytest.raises(ValueError, match="Unknown label type: continuous"):
             classifier().fit(X, y)
         missing = np.where(np.arange(N) == 3, None, LABELS.astype(object))
@@ -315,7 +325,7 @@ class TestUnitsOfColumns:
         assert_allclose(moved.relevance_, plain.relevance_, atol=1e-3)
 
     def test_far_from_the_origin(self):
-        moved = contest_of_searches().set_params(cv=2).fit(X + 1e9, y)
+        moved = regressor(candidates=[("process", LEARNED), ("line", Ridge())]).fit(X + 1e9, y)
         assert moved.score(X + 1e9, y) > 0.9
 
 

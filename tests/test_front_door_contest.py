@@ -70,7 +70,7 @@ def row_of(model, name):
 
 
 class Recorder(RegressorMixin, BaseEstimator):
-    """Predicts the mean, and keeps what it was fitted to."""
+    """Predicts the mean, and keeps its training rows."""
 
     seen: ClassVar = []  # of all clones, in order
 
@@ -516,6 +516,13 @@ class TestWeights:
             assert row_of(theirs, one.name).loss == pytest.approx(one.loss, rel=1e-4)
         assert_allclose(ours.predict(NEW), theirs.predict(NEW), rtol=1e-4, atol=1e-5)
 
+    def test_candidates_without_weights(self):
+        with pytest.warns(UserWarning, match="near was left out .*takes no sample_weight"):
+            model = regressor([("near", NEAREST[1]), LINE]).fit(X, y, sample_weight=self.WEIGHTS)
+        assert [row.took_part for row in model.leaderboard_] == [True, False]
+        with pytest.raises(ValueError, match="KNeighborsRegressor takes no sample_weight"):
+            regressor([NEAREST]).fit(X, y, sample_weight=self.WEIGHTS)
+
     @pytest.mark.parametrize("unit", repeats([1e-300, 1e12, 1e-12, 1e300]))
     def test_the_unit_of_weights_does_not_matter(self, unit):
         candidates = [LINE, MEAN]
@@ -643,6 +650,14 @@ class TestTimeLimit:
         assert [row.took_part for row in model.leaderboard_] == [True, True]
         assert clock.now == 40
         assert "no time for the fit to all 400 rows" in model.why_
+
+    def test_a_short_final_fit_runs_even_if_it_is_late(self, clock):
+        cv = [(np.arange(200), np.arange(200, N))]
+        many = [("a", Slow(4)), ("b", Slow(200))]
+        model = KernelRegressor(60, candidates=many, cv=cv, blend=False).fit(X, y)
+        assert model.leaderboard_[0].name == "a"
+        assert clock.now == 2 + 100 + 4
+        assert "no time for the fit" not in model.why_
 
     @pytest.mark.filterwarnings("ignore:time_limit=")
     def test_without_time_for_it_the_validated_model_is_used(self, clock):

@@ -16,7 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from quadfeat import LocalGaussianProcess, kernels, load, save
 from quadfeat.learning.candidates import FAMILIES
+from quadfeat.learning.clock import Clock
 from quadfeat.neighbors.clusters import is_available
+from quadfeat.neighbors.goals import NumericGoal
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 10.0, (240, 2))
@@ -103,6 +105,23 @@ class TestLearning:
     def test_a_time_limit_stops_the_search(self):
         model = LocalGaussianProcess(time_limit=1e-9).fit(X, Y)
         assert len(model.candidates_) == 1
+        assert np.isfinite(model.predict(QUERIES)).all()
+
+    def test_a_time_limit_ends_the_running_step(self, monkeypatch):
+        # A clock that ticks at each cost that a step computes.
+        ticks, cost = [], NumericGoal.cost
+
+        def counted(*arguments):
+            ticks.append(1)
+            return cost(*arguments)
+
+        monkeypatch.setattr(NumericGoal, "cost", counted)
+        monkeypatch.setattr(Clock, "seconds", property(lambda self: float(len(ticks))))
+        LocalGaussianProcess(time_limit=1e6).fit(X, Y)
+        whole = len(ticks)
+        ticks.clear()
+        model = LocalGaussianProcess(time_limit=3.0).fit(X, Y)
+        assert len(ticks) < 10 < whole
         assert np.isfinite(model.predict(QUERIES)).all()
 
 

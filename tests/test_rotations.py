@@ -1,4 +1,4 @@
-"""Test rotations: orthogonal, fast products equal dense ones, and columns uniform if documented."""
+"""Test that rotations are orthogonal, equal dense matrices and have the documented columns."""
 
 import numpy as np
 import pytest

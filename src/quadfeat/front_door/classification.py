@@ -66,7 +66,7 @@ class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
         The fitted models with their shares.
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
-    relevance_ : ndarray of shape (n_features_in_,)
+    relevance_ : ndarray of shape (n_features,)
         How much each column matters to the kernel.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)

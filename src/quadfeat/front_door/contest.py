@@ -33,7 +33,7 @@ LEAST_TRAINING = 0.5
 
 
 def is_most(part: Sized, n_rows: int) -> bool:
-    """Return whether a model of a part of the rows can stand for one of all rows."""
+    """Return whether a model of some rows can replace one that is fitted to all rows."""
     return len(part) >= LEAST_TRAINING * n_rows
 
 
@@ -225,7 +225,8 @@ class Contest:
             return None
         number, n_folds = place
         share = SHARES_OF_TIME[is_last] / (n_folds - number + 1)
-        return max(self.timer.left, self.timer.limit * LEAST_SHARE) * share
+        seconds = max(self.timer.left, self.timer.limit * LEAST_SHARE) * share
+        return float(f"{seconds:.2g}")  # as messages show it
 
     def _enter(
         self,
@@ -263,7 +264,7 @@ class Contest:
 
 
 def _failure(played: Played) -> Exception:
-    """Return the error of a contest without any forecast."""
+    """Return the error for a contest in which no candidate has a forecast."""
     errors = [entry.error for entry in played.entries if entry.error is not None]
     if errors:
         return errors[0]

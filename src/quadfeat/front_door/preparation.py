@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import _safe_indexing as rows_of
+from sklearn.utils.validation import has_fit_parameter
 
 from quadfeat._utils.columns import names_of_frame
 from quadfeat._utils.validation import Array, Float64Array
@@ -32,6 +33,11 @@ class Part(NamedTuple):
         """Fit a model to these rows."""
         if self.weights is None:
             return model.fit(self.X, self.y)
+        if not has_fit_parameter(model, "sample_weight"):
+            raise ValueError(
+                f"{type(model).__name__} takes no sample_weight. Use other candidates, or fit "
+                "without weights."
+            )
         return model.fit(self.X, self.y, sample_weight=self.weights)
 
 

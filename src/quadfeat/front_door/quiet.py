@@ -1,4 +1,4 @@
-"""Hide warnings while candidates are fitted, also if several threads do so at once."""
+"""Hide warnings while candidates are fitted, even if several threads do so at once."""
 
 from __future__ import annotations
 

@@ -36,9 +36,10 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
     ----------
     time_limit : float or None, default=60
         Seconds for ``fit``. Each candidate gets a part of them for its kernel search. Candidates
-        for which no time is left do not take part, which ``why_`` and ``leaderboard_`` state. A
-        step that is running and the final fit may exceed the limit. With None, all candidates take
-        part, and the result depends only on the data and on ``random_state``.
+        for which no time is left do not take part, and time for the final fit is reserved. Without
+        time for it, the validated model is used. ``why_`` and ``leaderboard_`` state both. A step
+        that is running may exceed the limit. With None, all candidates take part, and the result
+        depends only on the data and on ``random_state``.
     candidates : "auto" or list, default="auto"
         ``"auto"`` means ``["neighbors", "features", "more features"]``:
         :class:`LocalGaussianProcess`, :class:`QuadratureRidge` with 1,024 features (256 for fewer
@@ -77,7 +78,7 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
         The fitted models with their shares.
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
-    relevance_ : ndarray of shape (n_features_in_,)
+    relevance_ : ndarray of shape (n_features,)
         How much each column matters to the kernel, in shares that add up to 1.
     noise_variance_ : float or ndarray of shape (n_outputs,)
     n_features_in_ : int
@@ -147,6 +148,11 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
 
     def _checked_targets(self, y: Any) -> Array:
         check.check_not_text(y, "KernelClassifier")
+        if np.asarray(y).dtype.kind in "mM":
+            raise ValueError(
+                "y holds dates or durations, but a regression needs numbers. Convert them, for "
+                "example to days."
+            )
         y = check_array(
             y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self, allow_nd=False
         )

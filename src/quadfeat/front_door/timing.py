@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-# A final fit of up to this many seconds runs even if no time is left. A longer one may exceed the
-# limit by this factor.
+# A final fit of up to this many seconds, or this part of the limit, runs even if no time is left:
+# more rows are worth it. A longer one may exceed the limit by this factor.
 SHORT_FIT = 1.0
+SHORT_PART = 0.1
 LATE = 1.1
 
 
@@ -50,7 +51,7 @@ class Timer:
         return np.inf if self.limit is None else self.limit - self.seconds - self.reserved
 
     def reserve(self, seconds: float, *, is_needed: bool) -> None:
-        """Keep time for the fit to all rows, unless that would be in vain.
+        """Reserve time for the fit to all rows, unless there is too little.
 
         Parameters
         ----------
@@ -66,7 +67,8 @@ class Timer:
         """Return whether the fit to all rows, which takes so many seconds, may begin."""
         if self.limit is None:
             return True
-        return seconds <= SHORT_FIT or self.seconds + seconds <= LATE * self.limit
+        is_short = seconds <= max(SHORT_FIT, SHORT_PART * self.limit)
+        return is_short or self.seconds + seconds <= LATE * self.limit
 
     def show(self, text: str) -> None:
         """Print a line of progress."""

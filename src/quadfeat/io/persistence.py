@@ -35,13 +35,13 @@ READABLE = {"model": range(1, FORMAT + 1), "checkpoint": (FORMAT,)}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a map or model to a file that contains numbers, but no code.
+    """Write a model or transformer to a file that contains numbers, but no code.
 
     Parameters
     ----------
-    model : QuadratureFeatures, QuadratureRidge or QuadratureRidgeClassifier
-        Fitted or not. The loaded model gives bit-identical results, and supports ``partial_fit``,
-        ``merge`` and ``grow`` like the original.
+    model : object
+        A model or transformer of quadfeat, fitted or not. The loaded one gives bit-identical
+        results, and supports ``partial_fit``, ``merge`` and ``grow`` like the original.
     path : str or path
         Path of the file. Missing folders are created, and an existing file is replaced atomically.
 
@@ -56,8 +56,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     :func:`quadfeat.io.register`. Metadata requests (``set_fit_request``) and the path of a
     ``checkpoint`` are not saved.
 
-    The file of a fitted model contains up to 2048 training rows, which are needed for intervals and
-    calibrated probabilities.
+    The file of a fitted model contains training rows. A model on features has up to 2048 of them,
+    for intervals and calibrated probabilities, and a model on nearest rows has all of them.
 
     Examples
     --------
@@ -168,8 +168,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    QuadratureFeatures, QuadratureRidge or QuadratureRidgeClassifier
-        The saved object.
+    object
+        The saved model or transformer.
 
     Raises
     ------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -41,6 +43,18 @@ def imported() -> Any:
     return faiss
 
 
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Let faiss use this number of threads."""
+    faiss = imported()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(number)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
 class Clusters:
     """Approximately the nearest of some points, by Euclidean distance.
 
@@ -69,10 +83,11 @@ class Clusters:
         self._index.cp.niter = STEPS
         self._index.cp.seed = 0
         self._index.cp.max_points_per_centroid = POINTS_PER_CENTER
-        # The points are in random order.
-        self._index.train(scan.reduced(points[: POINTS_PER_CENTER * n_clusters]))
-        for start in range(0, n_points, POINTS_AT_ONCE):
-            self._index.add(scan.reduced(points[start : start + POINTS_AT_ONCE]))
+        with threads(1):  # so that centers do not depend on their number
+            # The points are in random order.
+            self._index.train(scan.reduced(points[: POINTS_PER_CENTER * n_clusters]))
+            for start in range(0, n_points, POINTS_AT_ONCE):
+                self._index.add(scan.reduced(points[start : start + POINTS_AT_ONCE]))
         self.recall = self._tuned(n_clusters, min(k, n_points))
 
     def _tuned(self, n_clusters: int, k: int) -> float:
@@ -90,13 +105,8 @@ class Clusters:
 
     def query(self, queries: Float64Array, k: int, n_threads: int) -> Array:
         """Return the indices of the nearest points that were found, nearest first."""
-        faiss = imported()
-        before = faiss.omp_get_max_threads()
-        faiss.omp_set_num_threads(n_threads)
-        try:
+        with threads(n_threads):
             found = self._index.search(self._scan.reduced(queries), k)[1]
-        finally:
-            faiss.omp_set_num_threads(before)
         short = np.flatnonzero((found < 0).any(axis=1))
         if len(short):  # the clusters have fewer points
             found[short] = self._scan.query(queries[short], k, n_threads)

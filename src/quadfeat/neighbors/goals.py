@@ -255,6 +255,13 @@ class ClassGoal(Goal):
         by_extra = inverse * np.sum(by_scores * class_scores(mean))
         return Cost(float(weights @ losses), np.append(slopes, by_extra)).per_row(len(which))
 
+    def start_cost(
+        self, process: LocalProcess, hoods: Neighborhoods, which: Array, settings: Settings
+    ) -> float:
+        mean = process.conditions_of(hoods, settings).mean
+        losses, _ = self._losses(mean, which, self._best_inverse(mean, which))
+        return float(self.rows.weights[which] @ losses) / len(which)
+
     def validated(self, process: LocalProcess, which: Array) -> tuple[float, float]:
         """Return the log loss at the best temperature."""
         mean = process.left_out(which).mean

@@ -211,13 +211,16 @@ class LocalSearch:
         The goal of the search changes to the one that found them.
         """
         starts = {"": start}
-        if not self.wanted.is_given and (projection := compressing(self.rows)) is not None:
+        tries_tails = not self.wanted.is_given and not self.clock.is_over()
+        if tries_tails and (projection := compressing(self.rows)) is not None:
             # Lengthscales were learned with clipped outliers, so they also suit compressed tails.
             starts[COMPRESSED] = self._best_width(replace(start, projection=projection))[1]
         best = self._best_columns(name, starts)
         before, other = self.goal, self.goal.alternative
         # If all rows are in batches, a smaller error may be due to chance.
         if self.wanted.is_given or other is None or self.n_learning == self.rows.size:
+            return best
+        if self.clock.is_over():
             return best
         self.goal = other
         found = self._best_columns(name, starts, SQUARES)
@@ -286,8 +289,10 @@ class LocalSearch:
         which = np.arange(min(START_ROWS, self.n_learning))
         hoods = process.without_own(which)
         alphas = {settings.alpha: None} | dict.fromkeys(START_ALPHAS)
-        found = []
+        found: list[tuple[float, Settings]] = []
         for multiple in MULTIPLES:
+            if found and self.clock.is_over():
+                break
             for alpha in alphas if self.wanted.alpha is None else (settings.alpha,):
                 other = replace(settings, factors=settings.factors * multiple, alpha=alpha)
                 found.append((self.goal.start_cost(process, hoods, which, other), other))
@@ -330,9 +335,15 @@ class LocalSearch:
             method="L-BFGS-B",
             bounds=bounds,
             options={"maxiter": STEPS},
+            callback=self._stop_if_over,
         ).x[:n_free]
         self.clock.show(f"refined {settings.kernel}")
         return settings.changed(full @ (LOG_STEP * np.round(steps / LOG_STEP)))
+
+    def _stop_if_over(self, _: Float64Array) -> None:
+        """End the search for settings at the step that passes the time limit."""
+        if self.clock.is_over():
+            raise StopIteration
 
     def _validated(self, name: str, settings: Settings, start: float | None = None) -> Tried:
         """Validate settings by leaving out rows."""

@@ -21,6 +21,9 @@ SPARE = 16
 # Queries farther from the points than this many times their spread are compared in float64.
 FAR = 1e6
 
+# The origin is the median of so many points, which are in random order.
+MIDDLE_OF = 10_000
+
 # Coordinates that are in memory at once to compute exact distances.
 ENTRIES_AT_ONCE = 2**21
 
@@ -48,8 +51,10 @@ class Scan:
 
     def __init__(self, points: Float64Array) -> None:
         self.points = points
-        middle = 0.5 * points.min(axis=0) + 0.5 * points.max(axis=0)
-        spread = float(np.abs(points - middle).max())
+        # Rounding errors grow with the distance from the origin, so keep it among most points, also
+        # if a few are far away.
+        middle = np.median(points[:MIDDLE_OF], axis=0)
+        spread = max(float(np.abs(end - middle).max()) for end in _ends(points))
         # Keep squares of norms in the range of float32.
         self._middle, self._unit = middle, spread if spread > 0 else 1.0
         # Products of d terms and the rounding of coordinates change squared distances by at most
@@ -101,12 +106,32 @@ class Scan:
         farthest = np.take_along_axis(squares, order[:, -1:], axis=1)[:, 0] / self._unit**2
         # A point that is not a candidate is at least as far away as the last candidate seems to be.
         is_unsure = farthest >= lowest.max(axis=1).astype(np.float64) + norms
-        for row in np.flatnonzero(is_unsure & (n_candidates < n_points) & ~is_far):
-            found[row] = self._of_row(queries[row], k, farthest[row])
+        unsure = np.flatnonzero(is_unsure & (n_candidates < n_points) & ~is_far)
+        if len(unsure):
+            found[unsure] = self._of_unsure(queries[unsure], k, farthest[unsure])
         everything = np.arange(n_points)
         for row in np.flatnonzero(is_far):
             found[row] = self._nearest(queries[row], everything, k)
         return found
+
+    def _of_unsure(self, queries: Float64Array, k: int, farthest: Float64Array) -> Array:
+        """Return the nearest among all points that may be as near as ``farthest``, in float64."""
+        scaled = (queries - self._middle) / self._unit
+        kept = 1.0 - 2.0 * (queries.shape[1] + 8) * np.finfo(np.float64).eps
+        limits = farthest - kept * np.einsum("ij,ij->i", scaled, scaled)
+        rows, candidates = [], []
+        for start in range(0, len(self.points), POINTS_AT_ONCE):
+            part = (self.points[start : start + POINTS_AT_ONCE] - self._middle) / self._unit
+            bounds = (-2.0 * scaled) @ part.T
+            bounds += kept * np.einsum("ij,ij->i", part, part)
+            near = np.divmod(np.flatnonzero(bounds <= limits[:, None]), len(part))
+            rows.append(near[0])
+            candidates.append(near[1] + start)
+        of_query, which = np.concatenate(rows), np.concatenate(candidates)
+        which = which[np.argsort(of_query, kind="stable")]
+        ends = np.cumsum(np.bincount(of_query, minlength=len(queries)))[:-1]
+        parts = zip(queries, np.split(which, ends), strict=True)
+        return np.stack([self._nearest(query, part, k) for query, part in parts])
 
     def _candidates(
         self, queries: Float64Array, n_candidates: int
@@ -140,15 +165,6 @@ class Scan:
         ones = np.ones((len(small), 1), dtype=np.float32)
         return np.hstack([np.float32(-2.0) * small, ones]), norms
 
-    def _of_row(self, query: Float64Array, k: int, farthest: float) -> Array:
-        """Return the nearest points of a query among all that may be this near."""
-        extended, norms = self._extended(query[None])
-        near = []
-        for start in range(0, len(self.points), POINTS_AT_ONCE):
-            bounds = self._small[start : start + POINTS_AT_ONCE] @ extended[0]
-            near.append(start + np.flatnonzero(bounds.astype(np.float64) + norms <= farthest))
-        return self._nearest(query, np.concatenate(near), k)
-
     def _nearest(self, query: Float64Array, candidates: Array, k: int) -> Array:
         """Return the nearest of some candidates, by exact distances."""
         step = max(1, ENTRIES_AT_ONCE // self.points.shape[1])
@@ -170,6 +186,11 @@ class Scan:
             differences = self.points[candidates[rows]] - queries[rows, None]
             found[rows] = np.einsum("ikd,ikd->ik", differences, differences)
         return found
+
+
+def _ends(points: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Return the smallest and the largest coordinates."""
+    return points.min(axis=0), points.max(axis=0)
 
 
 def _smallest(values: Array, k: int) -> Array:

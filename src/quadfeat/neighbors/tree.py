@@ -46,8 +46,10 @@ class Tree:
 def visited_points(points: Float64Array, k: int) -> float:
     """Return the number of points in the leaves that a search for ``k`` neighbors visits.
 
-    It is measured among the first points, which should be a random sample, and among fewer of them.
-    From there, it is extrapolated as a power of the number of points.
+    It is measured among the first points, which should be a random sample. Two upper estimates are
+    made from there, and the smaller one is returned. One takes the share of points that are visited
+    for as many neighbors as the sample has of them. The other one also measures it among fewer
+    points, and extrapolates it as a power of the number of points.
 
     Parameters
     ----------
@@ -65,12 +67,13 @@ def visited_points(points: Float64Array, k: int) -> float:
     n_rows, d = points.shape
     most = min(n_rows, MOST_SAMPLED, max(FEWEST_SAMPLED, SAMPLED_ENTRIES // d))
     fewer = most // FEWER
+    share = visited_share(points[:most], max(1, round(k * most / n_rows)))
     visited = visited_share(points[:most], k) * most
     if fewer < LEAF_POINTS:
-        return min(visited * n_rows / most, n_rows)
+        return share * n_rows
     before = visited_share(points[:fewer], k) * fewer
     power = np.clip(np.log(visited / before) / np.log(most / fewer), 0.0, 1.0)
-    return float(min(visited * (n_rows / most) ** power, n_rows))
+    return float(min(visited * (n_rows / most) ** power, share * n_rows))
 
 
 def visited_share(points: Float64Array, k: int) -> float:

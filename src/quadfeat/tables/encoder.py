@@ -310,7 +310,7 @@ class TableEncoder(TransformerMixin, VersionedState):
         return table, columns, targets
 
     def _fewest_rows(self, n_rows: int) -> int:
-        """Return the number of rows from which a level is not rare."""
+        """Return the smallest number of rows of a level that is not rare."""
         if isinstance(self.min_frequency, str):
             check.check_choice(self.min_frequency, "min_frequency", ("auto",))
             return max(1, min(RARE_ROWS, int(RARE_SHARE * n_rows)))

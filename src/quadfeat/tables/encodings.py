@@ -1,4 +1,4 @@
-"""Encode one column as numbers: the contract, and numbers themselves."""
+"""The base class of encodings, and the encodings of numbers and ranks."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ MOST_CLASSES = 30
 
 @dataclass(frozen=True)
 class MeanTargets:
-    """What is averaged for each level.
+    """The values to average for each level.
 
     Attributes
     ----------
@@ -54,8 +54,8 @@ class MeanTargets:
     def of(cls, y: object) -> MeanTargets:
         """Return what to average, given targets.
 
-        Text, booleans and integers with few different values are classes; other numbers are
-        numbers.
+        Text, booleans and integers with few different values are classes. Other numbers are
+        averaged.
         """
         y = np.asarray(y)
         if y.dtype.kind == "O":  # numbers are kept, and other objects become text

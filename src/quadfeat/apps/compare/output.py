@@ -63,6 +63,8 @@ def show(found: Findings, out: Path, console: Console) -> None:
     missing = f"  Without {found.score_name}: {names}." if names else ""
     used = 2 + len(found.entries) + len(_wrapped(missing, console.width, "    "))
     block = _block(found, out, console.width)
+    if found.verdict.hopeless:
+        del block["Code"]
     inside = 2 + len(found.leaderboard)
     shows_inside = MODEL in found.entries and not found.verdict.hopeless
     # The last line of a terminal is the prompt.
@@ -98,15 +100,16 @@ def _ranking(found: Findings, width: int) -> Grid:
     grid.add_column("CPU s", justify="right", no_wrap=True)
     for key in found.entries:
         chosen = key == found.verdict.key
+        marked = chosen and not found.verdict.hopeless
         better = found.difference(key, found.verdict.key).probability
         seconds = found.entry(key)["fit_cpu_seconds"]
         grid.add_row(
-            f"{'>' if chosen else ' '} {title(key)}",
+            f"{'>' if marked else ' '} {title(key)}",
             found.scored(key),
             found.bounds(key),
             "" if chosen else _percent(better),
             "" if seconds != seconds else f"{seconds:.2f}",
-            style=STRONG if chosen else None,
+            style=STRONG if marked else None,
         )
     return grid
 

@@ -54,7 +54,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as a page shows it.
+    """A table in the form that a page shows.
 
     Attributes
     ----------

@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
-    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeElapsedColumn,
@@ -37,26 +36,6 @@ PLAIN = Theme(
 
 console = Console(highlight=False, theme=PLAIN)
 messages = Console(highlight=False, theme=PLAIN, stderr=True)  # for commands that print JSON
-
-
-def progress_bar(to: Console | None = None) -> Progress:
-    """Return a bar that counts finished items and estimates the remaining time.
-
-    Parameters
-    ----------
-    to : Console, default=None
-        Where the bar is shown. None for the standard output.
-    """
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("elapsed,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-        console=to or console,
-    )
 
 
 def weighted_bar(to: Console) -> Progress:
