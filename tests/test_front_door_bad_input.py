@@ -76,6 +76,12 @@ class TestRows:
             with pytest.raises(ValueError, match=message):
                 regressor().fit(make(X), y).predict(make(rows))
 
+    def test_integers_that_are_too_large(self):
+        rows = X.astype(object)
+        rows[3, 1] = 10**400
+        with pytest.raises(ValueError, match=r"value too large .*column 1 holds such"):
+            regressor().fit(rows, y)
+
     def test_missing_values_at_predict(self):
         # Arrays without them at fit are not encoded.
         with pytest.raises(
@@ -246,6 +252,8 @@ class TestTargets:
     def test_kinds_of_targets(self):
         with pytest.raises(ValueError, match=r"y holds text, such as '.*Use KernelClassifier"):
             regressor().fit(X, LABELS)
+        with pytest.raises(ValueError, match="y holds dates or durations"):
+            regressor().fit(X, pd.Series(pd.date_range("2024-01-01", periods=N)))
         with pytest.raises(ValueError, match="Unknown label type: continuous"):
             classifier().fit(X, y)
         missing = np.where(np.arange(N) == 3, None, LABELS.astype(object))

@@ -148,6 +148,11 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
 
     def _checked_targets(self, y: Any) -> Array:
         check.check_not_text(y, "KernelClassifier")
+        if np.asarray(y).dtype.kind in "mM":
+            raise ValueError(
+                "y holds dates or durations, but a regression needs numbers. Convert them, for "
+                "example to days."
+            )
         y = check_array(
             y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self, allow_nd=False
         )

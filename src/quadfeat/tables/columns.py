@@ -155,7 +155,7 @@ def _plain(values: Array) -> Column:
         entries = [np.timedelta64("NaT") if _is_missing(one) else one for one in uniques]
         return Column("number", _seconds(np.array(entries, dtype="timedelta64[us]"))[codes])
     if all(_is_number(value) for value in given):
-        entries = [np.nan if _is_missing(one) else float(one) for one in uniques]
+        entries = [np.nan if _is_missing(one) else _float(one) for one in uniques]
         return Column("number", np.array(entries, dtype=np.float64)[codes])
     if all(_is_date(value) for value in given):
         entries = [np.datetime64("NaT") if _is_missing(one) else _local(one) for one in uniques]
@@ -254,6 +254,14 @@ def _is_missing(value: Any) -> bool:
 def _is_number(value: Any) -> bool:
     is_duration = isinstance(value, np.timedelta64)  # which NumPy counts as integers
     return isinstance(value, (Real, Decimal, np.bool_)) and not is_duration
+
+
+def _float(value: Any) -> float:
+    """Return a number as a float, infinite if it is too large."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
 
 
 def _is_duration(value: Any) -> bool:
