@@ -67,12 +67,16 @@ expected, summed = transform(1), normal_multiply(1)
 
 
 def run(script):
-    """Run a script after ``PREPARE``, and return what it prints. It must not print errors."""
+    """Run a script after ``PREPARE``, and return what it prints. It must not print errors.
+
+    BLAS has no threads, since they would accept signals that the pool's threads block.
+    """
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PREPARE + script],
         capture_output=True,
         text=True,
         check=False,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()
