@@ -356,7 +356,7 @@ class TestScoring:
             (mean_absolute_error, ValueError, "scor"),
             ("accuracy", ValueError, "scoring='accuracy' fails on the held-out rows: .*Choose"),
         ],
-        ids=str,
+        ids=["typo", "list", "metric", "classes"],
     )
     def test_errors_come_before_the_contest(self, recorded, scoring, error, match):
         with pytest.raises(error, match=match):
