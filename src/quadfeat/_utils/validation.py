@@ -116,12 +116,12 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
-def check_count(value: Any, name: str, minimum: int = 1) -> int:
-    """Return ``value`` as an int if it is an integer of at least ``minimum``."""
+def check_count(value: Any, name: str, minimum: int = 1, maximum: int = MAX_COUNT) -> int:
+    """Return ``value`` as an int if it is an integer from ``minimum`` to ``maximum``."""
     if not is_number(value) or not isinstance(value, Integral) or int(value) < minimum:
         raise ValueError(f"{name}={value!r} is not valid: pass an integer >= {minimum}.")
-    if int(value) > MAX_COUNT:
-        raise ValueError(f"{name}={one_line(value)} is not valid: pass at most {MAX_COUNT}.")
+    if int(value) > maximum:
+        raise ValueError(f"{name}={one_line(value)} is not valid: pass at most {maximum}.")
     return int(value)
 
 

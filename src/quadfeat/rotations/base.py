@@ -11,6 +11,9 @@ from sklearn.base import BaseEstimator
 
 from quadfeat._utils.validation import Array, Float64Array
 
+# A few rounds mix all coordinates. More than this many would only take memory.
+MOST_ROUNDS = 128
+
 
 class DrawnMatrices(ABC):
     """Base class of immutable batches of ``count`` drawn matrices of shape ``size x size``.

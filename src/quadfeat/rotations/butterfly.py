@@ -11,7 +11,13 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.engine import reference as reference
 from quadfeat.io import checks, register
-from quadfeat.rotations.base import DrawnMatrices, Rotation, power_of_two, random_signs
+from quadfeat.rotations.base import (
+    MOST_ROUNDS,
+    DrawnMatrices,
+    Rotation,
+    power_of_two,
+    random_signs,
+)
 from quadfeat.rotations.haar import Haar
 
 # Up to this size, two rounds have a visible bias unless the size is a power of two. A third round
@@ -79,7 +85,7 @@ class Butterfly(Rotation):
         ([2, 3, 2], 1)
         """
         if self.rounds is not None:
-            return check.check_count(self.rounds, "rounds")
+            return check.check_count(self.rounds, "rounds", maximum=MOST_ROUNDS)
         return 3 if d <= THREE_ROUNDS_UP_TO and power_of_two(d) != d else 2
 
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:

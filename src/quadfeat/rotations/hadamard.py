@@ -11,7 +11,13 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.validation import Array
 from quadfeat.engine import reference as reference
 from quadfeat.io import checks, register
-from quadfeat.rotations.base import DrawnMatrices, Rotation, power_of_two, random_signs
+from quadfeat.rotations.base import (
+    MOST_ROUNDS,
+    DrawnMatrices,
+    Rotation,
+    power_of_two,
+    random_signs,
+)
 
 
 @register
@@ -45,7 +51,7 @@ class Hadamard(Rotation):
         return power_of_two(d)
 
     def draw(self, d: int, rng: np.random.Generator, count: int = 1) -> DrawnMatrices:
-        rounds = check.check_count(self.rounds, "rounds")
+        rounds = check.check_count(self.rounds, "rounds", maximum=MOST_ROUNDS)
         return HadamardMatrices(random_signs(rng, (count, rounds, self.size(d))))
 
 

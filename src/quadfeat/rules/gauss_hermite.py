@@ -43,9 +43,7 @@ class GaussHermite(Rule):
         self.reflect = reflect
 
     def draw_nodes(self, d: int, layout: Layout, kernel: Kernel, rng: np.random.Generator) -> Draw:
-        degree = check.check_count(self.degree, "degree", minimum=2)
-        if degree > 128:
-            raise ValueError(f"degree={degree} is not valid: pass at most 128.")
+        degree = check.check_count(self.degree, "degree", minimum=2, maximum=128)
         spectrum = self.isotropic_spectrum(kernel)
         grid, weights = np.polynomial.hermite_e.hermegauss(degree)
         normals = rng.choice(grid, size=(layout.n_nodes, d), p=weights / weights.sum())
