@@ -71,18 +71,15 @@ def test_scores_are_measured():
     scores = {row[""]: row for row in measured("accuracy-regression")}
     tables = ("kin40k", "california", "protein")
     for contestant, form in (
-        ("quadfeat, neighbors", "`LocalGaussianProcess` **{}**"),
-        ("quadfeat, 4,096", "`QuadratureRidge` {}."),
+        ("KernelRegressor / KernelClassifier", "`KernelRegressor` **{}**"),
         ("LightGBM", "LightGBM: {}."),
     ):
         numbers = ", ".join(f"{float(scores[contestant][table]):.3f}" for table in tables)
         assert form.format(numbers) in README
-    heavy = [float(scores[name]["house8L"]) for name in ("quadfeat, neighbors", "quadfeat, 4,096")]
-    assert "R2 {:.3f} on house8L, `QuadratureRidge` {:.3f}".format(*heavy) in README
     rows = [row for row in measured("accuracy-classes") if row["adult"]]
     adult = {row[""]: f"{float(row['adult']):.3f}" for row in rows}
-    best = max(adult["quadfeat, 1,024"], adult["quadfeat, 4,096"])
-    assert f"accuracy of {adult['LightGBM']} on adult, quadfeat {best}" in README
+    ours = adult["KernelRegressor / KernelClassifier"]
+    assert f"accuracy of {adult['LightGBM']} on adult, `KernelClassifier` {ours}" in README
 
 
 def test_memory_is_measured():
@@ -94,7 +91,7 @@ def test_coverage_is_measured():
     covered = [
         float(row["coverage, all"])
         for row in measured("accuracy-intervals")
-        if row["contestant"] == "quadfeat, 1,024"
+        if row["contestant"] == "KernelRegressor / KernelClassifier"
     ]
     low, high = (round(100 * end(covered)) for end in (min, max))
     assert f"90% intervals that cover {low} to {high}%" in README
