@@ -204,6 +204,13 @@ class TestRows:
         with pytest.raises(ValueError, match=match):
             regressor().fit(X, y, groups=groups)
 
+    def test_groups_without_held_out_rows(self):
+        groups = np.arange(N) % 4
+        alone = regressor(candidates=[("a", Ridge())])
+        with pytest.warns(UserWarning, match="groups has no effect: a is the only candidate"):
+            alone.fit(X, y, groups=groups)
+        alone.set_params(cv=3).fit(X, y, groups=groups)  # without a warning
+
     @pytest.mark.parametrize(
         ("cv", "match"),
         [

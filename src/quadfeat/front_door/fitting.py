@@ -50,6 +50,11 @@ def fit_table(
     """
     _check_rows(table.present(), type(door).__name__, setting)
     if door.cv is None and len(chosen) == 1:
+        if table.groups is not None:
+            check.warn_user(
+                f"groups has no effect: {chosen[0].key} is the only candidate, so no rows are held "
+                "out. Pass cv to validate it, or leave groups out."
+            )
         return fit_alone(chosen[0], table.present(), setting, timer)
     if setting.is_regression and not np.ptp(table.present().y, axis=0).any():
         alone = fit_alone(chosen[0], table.present(), setting, timer)
