@@ -31,6 +31,7 @@ from quadfeat.front_door.splits import (
 )
 from quadfeat.front_door.timing import Timer
 from quadfeat.models.local_fitting import MOST_ENTRIES
+from quadfeat.tables import TableEncoder
 
 FEWEST_ROWS = 2
 
@@ -75,11 +76,12 @@ def fit_table(
             check.warn_user(f"{entry.candidate.key} was left out of the contest: {entry.note}")
     outcome = decided(played, contest, scorer, name, blend=bool(door.blend))
     _warn_of_short_time(played.present, len(chosen), timer)
-    mixture, part, answer = _fitted(outcome, table, folds[0], timer, refit=bool(door.refit))
-    encoder, notes = answer
+    mixture, part, own_encoder, notes = _fitted(
+        outcome, table, encoder, folds[0], timer, refit=bool(door.refit)
+    )
     return Answer(
         mixture,
-        encoder,
+        own_encoder,
         outcome.leaderboard,
         reasons.why(outcome, notes, timer),
         reasons.spreads(part.X),
@@ -155,11 +157,18 @@ def _folds(door: Any, table: Table, setting: Setting) -> tuple[list[Fold], str]:
 
 
 def _fitted(
-    outcome: Outcome, table: Table, fold: Fold, timer: Timer, *, refit: bool
-) -> tuple[Mixture, Part, tuple[Any, list[str]]]:
+    outcome: Outcome,
+    table: Table,
+    encoder: TableEncoder | None,
+    fold: Fold,
+    timer: Timer,
+    *,
+    refit: bool,
+) -> tuple[Mixture, Part, TableEncoder | None, list[str]]:
     """Fit the winners to all rows, or keep the models of the contest.
 
-    Return the mixture, the rows that it was fitted to, the encoder and notes.
+    ``encoder`` is that of all rows. Return the mixture, the rows that it was fitted to, their
+    encoder, and notes.
     """
     shares = tuple(float(share) for _, share in outcome.winners)
     notes = list(outcome.notes)
@@ -172,7 +181,7 @@ def _fitted(
         )
     elif refit:
         try:
-            part, encoder = table.encoded()
+            part, own_encoder = table.encoded()
             models = []
             for entry, _ in outcome.winners:
                 timer.show(f"fitting {entry.candidate.key} to all rows")
@@ -180,10 +189,10 @@ def _fitted(
         except KeyboardInterrupt:
             notes.append("The fit to all rows was interrupted, and the validated model is used.")
         else:
-            return Mixture(tuple(models), shares), part, (encoder, notes)
-    part, encoder = table.part(fold.train, table.encoder())
+            return Mixture(tuple(models), shares), part, own_encoder, notes
+    part, own_encoder = table.part(fold.train, encoder)
     models = [entry.model for entry, _ in outcome.winners]
-    return Mixture(tuple(models), shares), part, (encoder, notes)
+    return Mixture(tuple(models), shares), part, own_encoder, notes
 
 
 def fit_alone(candidate: Candidate, table: Table, setting: Setting, timer: Timer) -> Answer:

@@ -54,7 +54,8 @@ class Scan:
         # Rounding errors grow with the distance from the origin, so keep it among most points, also
         # if a few are far away.
         middle = np.median(points[:MIDDLE_OF], axis=0)
-        spread = max(float(np.abs(end - middle).max()) for end in _ends(points))
+        ends = points.min(axis=0), points.max(axis=0)
+        spread = max(float(np.abs(end - middle).max()) for end in ends)
         # Keep squares of norms in the range of float32.
         self._middle, self._unit = middle, spread if spread > 0 else 1.0
         # Products of d terms and the rounding of coordinates change squared distances by at most
@@ -186,11 +187,6 @@ class Scan:
             differences = self.points[candidates[rows]] - queries[rows, None]
             found[rows] = np.einsum("ikd,ikd->ik", differences, differences)
         return found
-
-
-def _ends(points: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return the smallest and the largest coordinates."""
-    return points.min(axis=0), points.max(axis=0)
 
 
 def _smallest(values: Array, k: int) -> Array:
