@@ -54,13 +54,15 @@ def sum_forever(n_threads):
     V, out = np.ones((103, 3)), np.zeros((103, 3))
     native.normal_multiply(endless, weights, V, out, n_threads, CORE)
 
-def helpers():
-    found = []
-    for task in os.listdir("/proc/self/task"):
+def name_of(task):
+    try:
         with open(f"/proc/self/task/{task}/comm") as name:
-            if name.read() == "quadfeat\\n":
-                found.append(int(task))
-    return found
+            return name.read()
+    except (FileNotFoundError, ProcessLookupError):  # a joined thread may still be ending
+        return None
+
+def helpers():
+    return [int(task) for task in os.listdir("/proc/self/task") if name_of(task) == "quadfeat\\n"]
 
 expected, summed = transform(1), normal_multiply(1)
 """
