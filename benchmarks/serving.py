@@ -80,7 +80,7 @@ def bare(features: Any, model: Any, rows: Any) -> dict[str, Callable[[], object]
 
     def predict() -> Any:
         out = np.empty((n_rows, V.shape[1]))
-        product.map.multiply(rows, V, out, 1, core.CORE)
+        product.map.multiply(rows, V, out, 1, core.CORE, 1e6)
         return out
 
     return {"native features": transform, "native prediction": predict}

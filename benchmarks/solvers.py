@@ -1,12 +1,12 @@
 """Measure solvers in CPU seconds on one thread, to compare two versions of quadfeat.
 
     QUADFEAT_DATA=folder OPENBLAS_NUM_THREADS=1 python benchmarks/solvers.py
-        [decompositions paths fits syrk cg] [--columns 4096] [--rows 20000] [--repeats 2]
+        [decompositions paths fits syrk cg ranks] [--columns 4096] [--rows 20000] [--repeats 2]
 
 ``decompositions`` compares a banded matrix with eigenvectors. ``paths`` chooses alpha by each
 criterion with a given kernel, and compares this with ``alpha=1``. ``fits`` fits the default model,
 which searches for a kernel. ``syrk`` compares a fit with the product of the features alone. ``cg``
-times conjugate gradients.
+times conjugate gradients. ``ranks`` compares the rank that they choose with given ones.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from sklearn.preprocessing import StandardScaler
 
 import quadfeat
 from quadfeat import QuadratureRidge
+from quadfeat.solvers import krylov
 from quadfeat.solvers.banded import Banded
 from quadfeat.solvers.moments import NormalEquations
 from quadfeat.solvers.spectral import Spectral
 
-PARTS = ("decompositions", "paths", "fits", "syrk", "cg")
+PARTS = ("decompositions", "paths", "fits", "syrk", "cg", "ranks")
 TABLES = ("california", "kin40k")
 OPTIONS: dict[str, Any] = {"random_state": 0, "n_jobs": 1}
 
@@ -125,6 +126,23 @@ def time_cg(n_rows: int, n_columns: int, repeats: int) -> None:
     show("cg", seconds, f"{model.n_iter_} steps")
 
 
+def time_ranks(n_rows: int, n_columns: int, repeats: int) -> None:
+    """Time conjugate gradients with given ranks of the preconditioner and with the chosen one."""
+    chosen = krylov.FIRST_RANK, krylov.MOST_RANK
+    for name in TABLES:
+        X, y = rows_of(name, n_rows)
+        for alpha in (1.0, 1e-2, 1e-4):
+            model = QuadratureRidge(
+                "gaussian", n_components=4 * n_columns, alpha=alpha, solver="cg", **OPTIONS
+            )
+            for ranks in (chosen, *((rank, rank) for rank in (64, 128, 256, 512))):
+                krylov.FIRST_RANK, krylov.MOST_RANK = ranks
+                seconds = seconds_of(partial(model.fit, X, y), repeats)
+                rank = "chosen" if ranks == chosen else str(ranks[0])
+                show(f"{name}, alpha={alpha:g}, rank {rank}", seconds, f"{model.n_iter_} steps")
+    krylov.FIRST_RANK, krylov.MOST_RANK = chosen
+
+
 def main() -> None:
     """Print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -140,6 +158,7 @@ def main() -> None:
         "fits": time_fits,
         "syrk": time_syrk,
         "cg": time_cg,
+        "ranks": time_ranks,
     }
     for part in options.parts:
         work[part](options.rows, options.columns, options.repeats)

@@ -1,7 +1,8 @@
 """Time the feature map against scikit-learn's RBFSampler, NumPy and memset, in one run.
 
-Times are interleaved with pauses, best of several, into a new array unless marked as warm. Tables
-are printed; ``--out`` also writes them as CSV files for the documentation.
+Times are interleaved with pauses, best of several, into a new array unless marked as warm. The rule
+``sr33`` has three rounds of rotations; other rules have two by default, which one column shows.
+Tables are printed; ``--out`` also writes them as CSV files for the documentation.
 
     python benchmarks/transform.py [--repeats 7] [--out docs/measured]
 """
@@ -22,6 +23,7 @@ from quadfeat import QuadratureFeatures, transform_into
 from quadfeat._utils.validation import Array
 from quadfeat.engine import threads
 from quadfeat.kernels import ArcCosine, Gaussian
+from quadfeat.rules import SphericalRadial
 from tables import Table, circumstances
 from timing import best
 
@@ -89,6 +91,7 @@ def gaussian(shapes: list[tuple[int, int, int]], repeats: int) -> list[Table]:
             "threads",
             "fill by these threads, ms",
             "buffer / fill by these threads",
+            "two rounds / fill by these threads",
         ],
     )
     n_threads = threads.n_threads(-1)
@@ -101,13 +104,18 @@ def gaussian(shapes: list[tuple[int, int, int]], repeats: int) -> list[Table]:
             features = QuadratureFeatures(
                 Gaussian(1 / d), rule="sr33", n_components=D + 1, random_state=0, n_jobs=-1
             ).fit(X)
+            two_rounds = QuadratureFeatures(
+                Gaussian(1 / d), rule=SphericalRadial(tilt=0.0), n_components=D, n_jobs=-1
+            ).fit(X)
             sampler = RBFSampler(gamma=1 / d, n_components=D, random_state=0).fit(X)
             W = np.random.default_rng(1).standard_normal((D // 2, d)).astype(dtype)
             buffer: Array = np.zeros((n_rows, D + 1), dtype=dtype)
+            narrower: Array = np.zeros((n_rows, D), dtype=dtype)
             times = best(
                 {
                     "quadfeat": partial(features.transform, X),
                     "buffer": partial(transform_into, features, X, buffer),
+                    "two rounds": partial(transform_into, two_rounds, X, narrower),
                     "RBFSampler": partial(sampler.transform, X),
                     "NumPy": partial(numpy_fourier, X, W),
                     "fill": partial(buffer.fill, 0),
@@ -132,6 +140,7 @@ def gaussian(shapes: list[tuple[int, int, int]], repeats: int) -> list[Table]:
                 str(n_threads),
                 f"{times['fill together']:.1f}",
                 f"{times['buffer'] / times['fill together']:.1f}",
+                f"{times['two rounds'] / times['fill together']:.1f}",
             )
     reused.show(
         "The same into a buffer that is there already, beside filling it with zeros by NumPy's "

@@ -266,14 +266,19 @@ def check_products(choices: Choices, plan: Plan, native: Any) -> None:
     given = [argument(choices, values) for values in (X, weights, right)]
     arguments = given if name == "normal_multiply" else [given[0], given[2]]
     target = argument(choices, out.view) if choices.rarely() else out.view
+    limit = choices.pick((float("inf"), float("inf"), 1.0))
     try:
-        getattr(native, name)(*arguments, target, choices.threads(), choices.core())
+        within = getattr(native, name)(*arguments, target, choices.threads(), choices.core(), limit)
     except REJECTIONS:
         return
     finally:
         out.check()
     faithful = all(map(same, given, (X, weights, right)))
     if target is not out.view or not faithful or not np.isfinite(many).all():
+        return
+    assert within == bool(limit == np.inf or (np.abs(X) <= limit).all()), limit
+    if not within:
+        assert name == "multiply" or np.array_equal(out.view, start), "a sum was written"
         return
     if not (np.abs(X) <= 2).all():  # cores round huge angles differently
         return

@@ -74,7 +74,7 @@ def check_neighborhoods(choices: Choices) -> None:
         values["by_variance"] = rng.standard_normal((size, 1))
         widths = {"by_logarithms": d + 1}
     else:
-        widths = {"mean": n_outputs, "variance": 1, "jitter": 1}
+        widths = {"mean": n_outputs, "variance": 1, "squares": n_outputs, "jitter": 1}
     given = {name: argument(choices, array) for name, array in values.items()}
     places = {name: Place(choices, np.full((size, n), np.nan)) for name, n in widths.items()}
     targets: dict[str, Any] = {name: place.view for name, place in places.items()}
@@ -118,6 +118,7 @@ def check_neighborhoods(choices: Choices) -> None:
         expected = {
             "mean": found.mean,
             "variance": found.variance[:, None],
+            "squares": found.squares,
             "jitter": found.jitter[:, None],
         }
     for name, wanted in expected.items():

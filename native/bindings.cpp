@@ -259,7 +259,7 @@ public:
     Map(const Map&) = delete;
     Map& operator=(const Map&) = delete;
 
-    // Return whether all entries of X are within the limit; see Functions.
+    // This and the products return whether all entries of X are within the limit; see Bounds.
     bool transform(nb::handle X, nb::handle out, std::size_t n_threads,
                    const std::string& core_name, double limit) const {
         const Buffer<T, const char> from(X, "X");
@@ -268,20 +268,14 @@ public:
         const Matrix<char> features = to.matrix();
         check_shape(rows.columns == plan_.d && has_shape(features, rows.rows, plan_.n_columns()),
                     "X and out");
-        if (!(limit >= 0)) throw nb::value_error("limit is not valid: pass a number >= 0");
-        constexpr double largest = std::numeric_limits<T>::max();
-        const bool is_finite = limit < std::numeric_limits<double>::infinity();
-        const T bound = is_finite ? static_cast<T>(limit < largest ? limit : largest)
-                                  : std::numeric_limits<T>::infinity();
-        std::atomic<bool> beyond{false};
-        run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
-            return core.on<T>().transform(plan_, rows, features, bound, beyond, n_threads, should_stop);
+        return run_within(limit, n_threads, core_name, [&](const Functions<T>& functions,
+                                                           const auto&... rest) {
+            return functions.transform(plan_, rows, features, rest...);
         });
-        return !beyond;
     }
 
-    void multiply(nb::handle X, nb::handle V, nb::handle out, std::size_t n_threads,
-                  const std::string& core_name) const {
+    bool multiply(nb::handle X, nb::handle V, nb::handle out, std::size_t n_threads,
+                  const std::string& core_name, double limit) const {
         const Buffer<T, const char> from(X, "X"), factors(V, "V");
         const Buffer<T, char> to(out, "out");
         const Matrix<const char> rows = from.matrix(), right = factors.matrix();
@@ -290,13 +284,14 @@ public:
                         has_shape(product, rows.rows, right.columns),
                     "X, V and out");
         check_outputs(right.columns);
-        run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
-            return core.on<T>().multiply(plan_, rows, right, product, n_threads, should_stop);
+        return run_within(limit, n_threads, core_name, [&](const Functions<T>& functions,
+                                                           const auto&... rest) {
+            return functions.multiply(plan_, rows, right, product, rest...);
         });
     }
 
-    void normal_multiply(nb::handle X, nb::handle weights, nb::handle V, nb::handle out,
-                         std::size_t n_threads, const std::string& core_name) const {
+    bool normal_multiply(nb::handle X, nb::handle weights, nb::handle V, nb::handle out,
+                         std::size_t n_threads, const std::string& core_name, double limit) const {
         const Buffer<T, const char> from(X, "X"), middle(weights, "weights"), factors(V, "V");
         const Buffer<double, char> to(out, "out");
         const Matrix<const char> rows = from.matrix(), diagonal = middle.matrix(),
@@ -307,13 +302,14 @@ public:
                         has_shape(sum, plan_.n_columns(), right.columns),
                     "X, weights, V and out");
         check_outputs(right.columns);
-        run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
-            return core.on<T>().normal_multiply(plan_, rows, diagonal, right, sum, n_threads, should_stop);
+        return run_within(limit, n_threads, core_name, [&](const Functions<T>& functions,
+                                                           const auto&... rest) {
+            return functions.normal_multiply(plan_, rows, diagonal, right, sum, rest...);
         });
     }
 
-    void transposed_multiply(nb::handle X, nb::handle U, nb::handle out, std::size_t n_threads,
-                             const std::string& core_name) const {
+    bool transposed_multiply(nb::handle X, nb::handle U, nb::handle out, std::size_t n_threads,
+                             const std::string& core_name, double limit) const {
         const Buffer<T, const char> from(X, "X"), factors(U, "U");
         const Buffer<double, char> to(out, "out");
         const Matrix<const char> rows = from.matrix(), right = factors.matrix();
@@ -322,12 +318,30 @@ public:
                         has_shape(sum, plan_.n_columns(), right.columns),
                     "X, U and out");
         check_outputs(right.columns);
-        run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
-            return core.on<T>().transposed_multiply(plan_, rows, right, sum, n_threads, should_stop);
+        return run_within(limit, n_threads, core_name, [&](const Functions<T>& functions,
+                                                           const auto&... rest) {
+            return functions.transposed_multiply(plan_, rows, right, sum, rest...);
         });
     }
 
 private:
+    // Run a function of the core with a limit. Return whether all entries of X are within it.
+    template <class Work>
+    static bool run_within(double limit, std::size_t n_threads, const std::string& core_name,
+                           const Work& work) {
+        if (!(limit >= 0)) throw nb::value_error("limit is not valid: pass a number >= 0");
+        constexpr double largest = std::numeric_limits<T>::max();
+        const bool is_finite = limit < std::numeric_limits<double>::infinity();
+        std::atomic<bool> beyond{false};
+        const Bounds<T> bounds{is_finite ? static_cast<T>(limit < largest ? limit : largest)
+                                         : std::numeric_limits<T>::infinity(),
+                               beyond};
+        run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
+            return work(core.on<T>(), bounds, n_threads, should_stop);
+        });
+        return !beyond;
+    }
+
     static void check_shape(bool fits, const std::string& names) {
         if (!fits) throw nb::value_error((names + " do not have the shape of the map").c_str());
     }
@@ -395,18 +409,20 @@ private:
 
 void condition(const std::string& profile, double shape, double alpha, nb::handle points,
                nb::handle targets, nb::handle weights, nb::handle queries, nb::handle factors,
-               nb::handle neighbors, nb::handle mean, nb::handle variance, nb::handle jitter,
-               std::size_t n_threads, const std::string& core_name) {
+               nb::handle neighbors, nb::handle mean, nb::handle variance,
+               nb::handle squares, nb::handle jitter, std::size_t n_threads,
+               const std::string& core_name) {
     const HoodBuffers buffers(profile, shape, alpha, points, targets, weights, queries, factors,
                               neighbors);
     const Hoods& hoods = buffers.hoods();
     const Buffer<double, char> means(mean, "mean"), variances(variance, "variance"),
-        jitters(jitter, "jitter");
-    const Conditionals out{means.matrix(), variances.matrix(), jitters.matrix()};
+        sums(squares, "squares"), jitters(jitter, "jitter");
+    const Conditionals out{means.matrix(), variances.matrix(), sums.matrix(), jitters.matrix()};
     const std::size_t n_queries = hoods.neighbors.rows;
     if (!has_shape(out.mean, n_queries, hoods.targets.columns) ||
+        !has_shape(out.squares, n_queries, hoods.targets.columns) ||
         !has_shape(out.variance, n_queries, 1) || !has_shape(out.jitter, n_queries, 1))
-        throw nb::value_error("mean, variance and jitter do not have the shape of the result");
+        throw nb::value_error("mean, variance, squares and jitter do not have the shape of the result");
     run(n_threads, core_name, [&](const Core& core, const ShouldStop& should_stop) {
         return core.condition(hoods, out, n_threads, should_stop);
     });
@@ -443,6 +459,7 @@ double largest_magnitude(nb::handle X, const std::string& core_name) {
 
 template <class T>
 void bind_map(nb::module_& module, const char* name) {
+    constexpr double no_limit = std::numeric_limits<double>::infinity();
     nb::class_<Map<T>>(module, name)
         .def(nb::init<const std::string&, const std::string&, bool, bool, bool, std::size_t,
                       std::size_t, std::size_t, std::size_t, const Values<T>&, const Values<double>&,
@@ -454,12 +471,13 @@ void bind_map(nb::module_& module, const char* name) {
              "diagonals"_a, "permutations"_a, "below"_a, "on"_a, "factors"_a, "radii"_a,
              "amplitudes"_a, "phase"_a, "has_origin"_a, "origin"_a)
         .def("transform", &Map<T>::transform, "X"_a, "out"_a, "n_threads"_a, "core"_a,
-             "limit"_a = std::numeric_limits<double>::infinity())
-        .def("multiply", &Map<T>::multiply, "X"_a, "V"_a, "out"_a, "n_threads"_a, "core"_a)
+             "limit"_a = no_limit)
+        .def("multiply", &Map<T>::multiply, "X"_a, "V"_a, "out"_a, "n_threads"_a, "core"_a,
+             "limit"_a = no_limit)
         .def("normal_multiply", &Map<T>::normal_multiply, "X"_a, "weights"_a, "V"_a, "out"_a,
-             "n_threads"_a, "core"_a)
+             "n_threads"_a, "core"_a, "limit"_a = no_limit)
         .def("transposed_multiply", &Map<T>::transposed_multiply, "X"_a, "U"_a, "out"_a,
-             "n_threads"_a, "core"_a);
+             "n_threads"_a, "core"_a, "limit"_a = no_limit);
 }
 
 }  // namespace
@@ -483,7 +501,7 @@ NB_MODULE(_native, module) {
                "Return the largest magnitude in X; inf or NaN if an entry is not finite.");
     module.def("condition", &condition, nb::kw_only(), "profile"_a, "shape"_a, "alpha"_a, "points"_a,
                "targets"_a, "weights"_a, "queries"_a, "factors"_a, "neighbors"_a, "mean"_a,
-               "variance"_a, "jitter"_a, "n_threads"_a, "core"_a,
+               "variance"_a, "squares"_a, "jitter"_a, "n_threads"_a, "core"_a,
                "Write the distributions at queries given the rows near them.");
     module.def("pull_back", &pull_back, nb::kw_only(), "profile"_a, "shape"_a, "alpha"_a, "points"_a,
                "targets"_a, "weights"_a, "queries"_a, "factors"_a, "neighbors"_a, "by_mean"_a,

@@ -25,7 +25,12 @@ public:
     // Write a square of columns.
     QUADFEAT_HOT void put(Vector<T> (&square)[lanes<T>]) {
         if (!in_vectors_) {
-            put(square, lanes<T>);
+            // Pass copies, so that the compiler can keep the originals in registers.
+            RowWriter slow = *this;
+            Vector<T> columns[lanes<T>];
+            for (std::size_t k = 0; k < lanes<T>; ++k) columns[k] = square[k];
+            slow.put(columns, lanes<T>);
+            *this = slow;
             return;
         }
         transpose<T>(square);
@@ -93,14 +98,19 @@ public:
         // Local copies stay in registers. The compiler cannot rule out that storing columns
         // overwrites the members.
         Source here = source;
+        Sink sink = sink_;
         std::size_t node = node_;
-        for (; count >= group && node + group <= whole_nodes_; count -= group, node += group) {
+        const std::size_t whole_nodes = whole_nodes_;
+        const T* const radii = plan_.radii;
+        const T* const amplitudes = plan_.amplitudes;
+        for (; count >= group && node + group <= whole_nodes; count -= group, node += group) {
             Vector<T> inner_products[group];
 #pragma GCC unroll 16
             for (std::size_t k = 0; k < group; ++k) inner_products[k] = here.next();
-            make_group(node, inner_products);
+            make_group(radii + node, amplitudes + node, inner_products, sink);
         }
         node_ = node;
+        sink_ = sink;
         source = here;
         for (; count > 0; --count) put_one(source.next());
     }
@@ -110,7 +120,8 @@ public:
         for (std::size_t k = 0; k < pending_; ++k) {
             Vector<T> square[lanes<T>] = {};
             const bool single = node_ + k == whole_nodes_;
-            make_columns(node_ + k, inner_products_[k], square, single ? Phase::last : Phase::none);
+            make_columns(plan_.radii[node_ + k], plan_.amplitudes[node_ + k], inner_products_[k],
+                         square, single ? Phase::last : Phase::none);
             sink_.put(square, single ? 1 : per_node);
         }
         if (plan_.has_origin) {
@@ -129,26 +140,27 @@ private:
     void put_one(Vector<T> inner_product) {
         inner_products_[pending_++] = inner_product;
         if (pending_ == group && node_ + group <= whole_nodes_) {
-            make_group(node_, inner_products_);
+            make_group(plan_.radii + node_, plan_.amplitudes + node_, inner_products_, sink_);
             node_ += group;
             pending_ = 0;
         }
     }
 
-    // Write the columns of a group of nodes that starts at `node`.
-    QUADFEAT_HOT void make_group(std::size_t node, const Vector<T>* inner_products) {
+    // Write the columns of a group of nodes.
+    QUADFEAT_HOT void make_group(const T* radii, const T* amplitudes,
+                                 const Vector<T>* inner_products, Sink& sink) const {
         Vector<T> square[lanes<T>];
 #pragma GCC unroll 16
         for (std::size_t k = 0; k < group; ++k)
-            make_columns(node + k, inner_products[k], square + per_node * k, Phase::none);
-        sink_.put(square);
+            make_columns(radii[k], amplitudes[k], inner_products[k], square + per_node * k,
+                         Phase::none);
+        sink.put(square);
     }
 
     // Compute the columns of one node. `phase` selects a phase shift of the cosine.
-    QUADFEAT_HOT void make_columns(std::size_t node, Vector<T> inner_product, Vector<T>* columns,
-                                   Phase phase) const {
-        Vector<T> t = inner_product * plan_.radii[node];
-        const T amplitude = plan_.amplitudes[node];
+    QUADFEAT_HOT void make_columns(T radius, T amplitude, Vector<T> inner_product,
+                                   Vector<T>* columns, Phase phase) const {
+        Vector<T> t = inner_product * radius;
         if constexpr (phi == Phi::fourier) {
             if (phase == Phase::last) t += plan_.phase;
             sincos_half_turns<T>(t, broadcast<T>(amplitude), columns[0], columns[1]);

@@ -1,8 +1,5 @@
 // This file is compiled once per instruction set. QUADFEAT_ISA names the namespace of each build.
-#include <limits>
-
 #include "core.hpp"
-#include "largest_magnitude.hpp"
 #include "neighbors.hpp"
 #include "products.hpp"
 #include "threads.hpp"
@@ -13,19 +10,13 @@ namespace quadfeat::QUADFEAT_ISA {
 namespace {
 
 template <class T>
-bool transform(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<char>& out, T limit,
-               std::atomic<bool>& beyond, std::size_t n_threads, const ShouldStop& should_stop) {
+bool transform(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<char>& out,
+               const Bounds<T>& bounds, std::size_t n_threads, const ShouldStop& should_stop) {
     const auto make = tile_maker<T, RowWriter<T>>(plan);
-    const bool checks = limit < std::numeric_limits<T>::infinity();
     return share_tiles(count_tiles<T>(X.rows), n_threads, should_stop, [&] {
         return [&, work = Workspace<T>(plan)](std::size_t tile) mutable {
-            if (beyond) return;
             const Rows rows = rows_of_tile<T>(tile, X.rows);
-            // Check each tile here rather than all of X first, so that X is read from memory once.
-            if (checks && !(largest_magnitude<T>(X.some_rows(rows.first, rows.count)) <= limit)) {
-                beyond = true;
-                return;
-            }
+            if (!admits<T>(bounds, X, rows)) return;
             RowWriter<T> writer(out, rows.first, rows.count);
             make(plan, X, rows, work, writer);
         };

@@ -34,6 +34,8 @@ struct Hoods {
 struct Conditionals {
     Matrix<char> mean;      // (n_queries, n_outputs)
     Matrix<char> variance;  // (n_queries, 1), relative to the signal variance
+    // (n_queries, n_outputs): squares of the whitened differences between targets and their mean
+    Matrix<char> squares;
     Matrix<char> jitter;    // (n_queries, 1): the part of the mean diagonal that was added to it
 };
 

@@ -47,6 +47,7 @@ public:
           halves_(sides_ * block * size_),
           intercepts_(n_outputs_),
           means_(n_outputs_),
+          squares_(n_outputs_),
           pair_(2 * size_),
           sums_(width_) {}
 
@@ -71,8 +72,10 @@ public:
         const Doubles variance = variance_ > 0.0 ? variance_ : Doubles{};
         for (std::size_t lane = 0; lane < tile_.count; ++lane) {
             const std::size_t query = tile_.first + lane;
-            for (std::size_t output = 0; output < n_outputs_; ++output)
+            for (std::size_t output = 0; output < n_outputs_; ++output) {
                 put(out.mean.at(query, output), means_.data()[output][lane]);
+                put(out.squares.at(query, output), squares_.data()[output][lane]);
+            }
             put(out.variance.at(query, 0), variance[lane]);
             put(out.jitter.at(query, 0), jitter_[lane]);
         }
@@ -313,7 +316,7 @@ private:
         }
     }
 
-    // Compute means and variances by inner products of halves.
+    // Compute means, variances and squares by inner products of halves.
     void reduce() {
         of_ones_ = rest_ = variance_ = Doubles{};
         Doubles with_query{};
@@ -326,14 +329,18 @@ private:
         rest_ = 1.0 - with_query;
         variance_ = 1.0 - variance_ + rest_ * rest_ / of_ones_;
         for (std::size_t output = 0; output < n_outputs_; ++output) {
-            Doubles total{}, mean{};
+            Doubles total{}, mean{}, squares{};
             for (std::size_t row = 0; row < size_; ++row)
                 total += half(0, row) * half(2 + output, row);
             const Doubles intercept = total / of_ones_;
-            for (std::size_t row = 0; row < size_; ++row)
-                mean += half(1, row) * (half(2 + output, row) - half(0, row) * intercept);
+            for (std::size_t row = 0; row < size_; ++row) {
+                const Doubles difference = half(2 + output, row) - half(0, row) * intercept;
+                mean += half(1, row) * difference;
+                squares += difference * difference;
+            }
             intercepts_.data()[output] = intercept;
             means_.data()[output] = intercept + mean;
+            squares_.data()[output] = squares;
         }
     }
 
@@ -387,7 +394,7 @@ private:
     Rows tile_{0, 0};
     std::vector<std::size_t> indices_;
     VectorMemory<double> offsets_, query_, matrix_, slopes_, query_slopes_, lower_, inverses_,
-        noise_, right_, halves_, intercepts_, means_, pair_, sums_;
+        noise_, right_, halves_, intercepts_, means_, squares_, pair_, sums_;
     std::vector<double> origins_ = std::vector<double>(width_),
                         factors_ = std::vector<double>(width_);
     Doubles jitter_{}, of_ones_{}, rest_{}, variance_{};

@@ -118,7 +118,7 @@ public:
     // If `keeps` is true, `memory` has room for all columns and keeps them. Otherwise it has room
     // for one panel.
     PanelWriter(Vector<T>* memory, bool keeps, User& user)
-        : memory_(memory), keeps_(keeps), user_(user) {}
+        : memory_(memory), keeps_(keeps), user_(&user) {}
 
     // Add the first `count` columns of a square. The next columns overwrite the others.
     QUADFEAT_HOT void put(const Vector<T> (&square)[lanes<T>], std::size_t count = lanes<T>) {
@@ -134,7 +134,7 @@ public:
 
 private:
     void flush() {
-        user_.use(memory_, first_column_, gathered_);
+        user_->use(memory_, first_column_, gathered_);
         if (keeps_) memory_ += gathered_;
         first_column_ += gathered_;
         gathered_ = 0;
@@ -142,7 +142,7 @@ private:
 
     Vector<T>* memory_;
     bool keeps_;
-    User& user_;
+    User* user_;
     std::size_t first_column_ = 0;
     std::size_t gathered_ = 0;
 };
@@ -222,12 +222,14 @@ private:
 
 template <class T>
 bool multiply(const Plan<T>& plan, const Matrix<const char>& X, const Matrix<const char>& V,
-              const Matrix<char>& out, std::size_t n_threads, const ShouldStop& should_stop) {
+              const Matrix<char>& out, const Bounds<T>& bounds, std::size_t n_threads,
+              const ShouldStop& should_stop) {
     const std::vector<T> factors = packed<T>(V);
     return share_tiles(count_tiles<T>(X.rows), n_threads, should_stop, [&] {
         TileProduct<T> made(Product::multiply, plan, X, factors.data(), V.columns);
         return [&, tile_product = std::move(made)](std::size_t tile) mutable {
             const Rows rows = rows_of_tile<T>(tile, X.rows);
+            if (!admits<T>(bounds, X, rows)) return;
             tile_product.make(rows);
             const T* product = tile_product.products();
             for (std::size_t k = 0; k < V.columns; ++k, product += lanes<T>)
@@ -270,19 +272,23 @@ private:
 };
 
 // Call compute_tile(tile_product, rows) for all rows and add the totals to `out`. If stopped early,
-// leave `out` unchanged.
+// or if a row is beyond the bounds, leave `out` unchanged.
 template <class T, class ComputeTile>
 bool sum_over_rows(Product product, const Plan<T>& plan, const Matrix<const char>& X, const T* V,
-                   const Matrix<char>& out, std::size_t n_threads, const ShouldStop& should_stop,
-                   const ComputeTile& compute_tile) {
+                   const Matrix<char>& out, const Bounds<T>& bounds, std::size_t n_threads,
+                   const ShouldStop& should_stop, const ComputeTile& compute_tile) {
     const std::size_t n_outputs = out.columns;
     std::vector<double> sum(padded_columns(plan) * n_outputs);
     const std::size_t n_chunks = (X.rows + chunk_rows - 1) / chunk_rows;
+    const auto compute_admitted = [&](TileProduct<T>& tile_product, Rows rows) {
+        if (admits<T>(bounds, X, rows)) compute_tile(tile_product, rows);
+    };
     const bool finished = share_chunks(n_chunks, n_threads, should_stop, [&] {
-        return ChunkSum<T, ComputeTile>(TileProduct<T>(product, plan, X, V, n_outputs),
-                                        compute_tile, X.rows, sum);
+        return ChunkSum(TileProduct<T>(product, plan, X, V, n_outputs), compute_admitted, X.rows,
+                        sum);
     });
     if (!finished) return false;
+    if (bounds.beyond) return true;
     for (std::size_t column = 0; column < out.rows; ++column)
         for (std::size_t k = 0; k < n_outputs; ++k) {
             const std::size_t square = column / lanes<T>;
@@ -297,7 +303,7 @@ bool sum_over_rows(Product product, const Plan<T>& plan, const Matrix<const char
 template <class T>
 bool normal_multiply(const Plan<T>& plan, const Matrix<const char>& X,
                      const Matrix<const char>& weights, const Matrix<const char>& V,
-                     const Matrix<char>& out, std::size_t n_threads,
+                     const Matrix<char>& out, const Bounds<T>& bounds, std::size_t n_threads,
                      const ShouldStop& should_stop) {
     const std::vector<T> factors = packed<T>(V);
     const auto compute_tile = [&](TileProduct<T>& tile_product, Rows rows) {
@@ -314,14 +320,15 @@ bool normal_multiply(const Plan<T>& plan, const Matrix<const char>& X,
         }
         tile_product.use_kept();
     };
-    return sum_over_rows<T>(Product::normal, plan, X, factors.data(), out, n_threads, should_stop,
-                            compute_tile);
+    return sum_over_rows<T>(Product::normal, plan, X, factors.data(), out, bounds, n_threads,
+                            should_stop, compute_tile);
 }
 
 template <class T>
 bool transposed_multiply(const Plan<T>& plan, const Matrix<const char>& X,
                          const Matrix<const char>& U, const Matrix<char>& out,
-                         std::size_t n_threads, const ShouldStop& should_stop) {
+                         const Bounds<T>& bounds, std::size_t n_threads,
+                         const ShouldStop& should_stop) {
     const auto compute_tile = [&](TileProduct<T>& tile_product, Rows rows) {
         T* product = tile_product.products();
         for (std::size_t k = 0; k < U.columns; ++k)
@@ -329,8 +336,8 @@ bool transposed_multiply(const Plan<T>& plan, const Matrix<const char>& X,
                 *product++ = row < rows.count ? load<T>(U.at(rows.first + row, k)) : T(0);
         tile_product.make(rows);
     };
-    return sum_over_rows<T>(Product::transposed, plan, X, nullptr, out, n_threads, should_stop,
-                            compute_tile);
+    return sum_over_rows<T>(Product::transposed, plan, X, nullptr, out, bounds, n_threads,
+                            should_stop, compute_tile);
 }
 
 }  // namespace quadfeat::QUADFEAT_ISA

@@ -1,12 +1,15 @@
 // Compute the columns of one tile, which has as many rows as a vector has lanes.
 #pragma once
 
+#include <limits>
 #include <stdexcept>
 #include <vector>
 
 #include "butterfly.hpp"
 #include "columns.hpp"
+#include "core.hpp"
 #include "hadamard.hpp"
+#include "largest_magnitude.hpp"
 #include "plan.hpp"
 
 namespace quadfeat::QUADFEAT_ISA {
@@ -57,6 +60,16 @@ template <class T>
 Rows rows_of_tile(std::size_t tile, std::size_t n_rows) {
     const std::size_t first = tile * lanes<T>;
     return {first, n_rows - first < lanes<T> ? n_rows - first : lanes<T>};
+}
+
+// Return whether to compute these rows: whether all rows so far are within the limit.
+template <class T>
+bool admits(const Bounds<T>& bounds, const Matrix<const char>& X, Rows rows) {
+    if (bounds.limit == std::numeric_limits<T>::infinity()) return true;
+    if (bounds.beyond) return false;
+    if (largest_magnitude<T>(X.some_rows(rows.first, rows.count)) <= bounds.limit) return true;
+    bounds.beyond = true;
+    return false;
 }
 
 // Read a tile of scaled rows, column by column. Rows past the end and columns past d are zeros.

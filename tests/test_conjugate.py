@@ -132,6 +132,45 @@ def test_the_approximation_is_a_lower_bound_of_rounded_products(gamma, weighted,
         assert (exact <= bound * (1 + 1e-6)).all()
 
 
+def test_smaller_alphas_get_a_higher_rank():
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((600, 600)))[0]
+    A = basis / np.arange(1, 601) ** 2.0 @ basis.T
+    widths: list[int] = []
+
+    def multiply(V):
+        widths.append(V.shape[1])
+        return A @ V
+
+    ranks = []
+    for alpha in (1.0, 1e-3, 1e-5, 1e-7):
+        widths.clear()
+        found = Nystrom.of(multiply, 600, alpha, EPS, np.random.default_rng(0))
+        ranks.append(sum(widths))
+        assert len(found.values) == ranks[-1]
+        # It is the approximation of all vectors together: as good as if they were one product.
+        below = found.vectors * found.values @ found.vectors.T
+        missed = np.linalg.eigvalsh(A - below)
+        assert missed[0] >= -1e-12
+        assert missed[-1] <= 40 / ranks[-1] ** 2.0
+    assert ranks == sorted(ranks)
+    assert ranks[0] == 64
+    assert ranks[-1] == 150  # a quarter of the size
+
+
+def test_a_matrix_of_low_rank_stops_the_growth_of_the_approximation():
+    Z = np.random.default_rng(0).standard_normal((20, 600))
+    products = []
+
+    def multiply(V):
+        products.append(V)
+        return Z.T @ (Z @ V)
+
+    found = Nystrom.of(multiply, 600, 1e-9, EPS, np.random.default_rng(0))
+    assert len(products) == 1
+    assert found.values[20] < 1e-9 < found.values[19]
+
+
 def test_the_preconditioner_removes_the_large_eigenvalues():
     Z, _ = problem(n=400, n_rows=500, decay=0.05)
     A, alpha = Z.T @ Z, 1e-3

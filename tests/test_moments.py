@@ -235,3 +235,25 @@ def test_wide_kernels_keep_the_variation_of_features(weights):
     assert_allclose(found.matrix, exact.matrix, rtol=0, atol=1e-6 * variances.max())
     scale = np.sqrt(variances.max() * exact.squares)
     assert_allclose(found.right / scale, exact.right / scale, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("gamma", [1e-3, 0.2])  # with and without means to subtract
+@pytest.mark.parametrize("dtypes", [(np.float32, "float32"), (np.float64, "float32")])
+def test_the_same_bits_for_any_number_of_threads(dtypes, gamma, weighted, monkeypatch):
+    dtype, gram_dtype = dtypes
+    table, weights = X.astype(dtype), WEIGHTS if weighted else None
+    features = QuadratureFeatures(Gaussian(gamma), rule="rff", n_components=600, random_state=0)
+    features.fit(table)
+    found = []
+    for n in (1, 2, 5):
+        monkeypatch.setattr(summing, "n_threads", lambda n_jobs, entries, n=n: n)
+        found.append(accumulated(features, table, Y, weights, gram_dtype))
+    for other in found[1:]:
+        assert_array_equal(other.products, found[0].products)
+        assert_array_equal(other.control, found[0].control)
+    whole = columns(features, table, Y)
+    weighted_whole = whole if weights is None else whole * weights[:, None]
+    expected = np.triu(whole.T @ weighted_whole)
+    scale = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
+    assert_allclose(found[0].products / scale, expected / scale, atol=1e-5)

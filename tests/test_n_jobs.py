@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,7 +15,13 @@ from threadpoolctl import threadpool_limits
 
 from quadfeat import QuadratureFeatures
 from quadfeat.engine import threads
-from quadfeat.engine.threads import ENTRIES_PER_THREAD, VARIABLES, limit_of_environment, n_threads
+from quadfeat.engine.threads import (
+    ENTRIES_PER_THREAD,
+    VARIABLES,
+    limit_of_environment,
+    n_threads,
+    one_blas_thread,
+)
 
 X = np.random.default_rng(0).standard_normal((2000, 5)).astype(np.float32)
 
@@ -118,6 +125,7 @@ def test_affinity(without_variables):
 # A module that joblib's workers can import functions from.
 JOBLIB = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from joblib import Parallel, delayed, parallel_config
 def nested():
     return Parallel(n_jobs=2)(delayed(n_threads)(None) for _ in range(2))
@@ -210,3 +218,30 @@ def test_results_do_not_depend_on_the_threads_that_are_left():
         delayed(features.transform)(X) for _ in range(9)
     ):
         assert_array_equal(given, expected)
+
+
+def test_overlapping_limits_of_blas_end_with_the_last_user():
+    library = threads._libraries("blas")[0]
+    before = library.num_threads
+    with threadpool_limits(2, user_api="blas"):
+        wanted = library.num_threads
+        first, second = threads.one_blas_thread(), threads.one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert library.num_threads == 1
+        second.__exit__(None, None, None)
+        assert library.num_threads == wanted
+    assert library.num_threads == before
+
+
+def test_a_lock_that_an_interrupt_has_left_closed_does_not_block(monkeypatch):
+    monkeypatch.setattr(threads, "PATIENCE", 0.01)
+    before = [library.num_threads for library in threads._libraries("blas")]
+    abandoned = threads._users.lock
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(abandoned.acquire).result()
+        with one_blas_thread(), one_blas_thread():
+            assert {library.num_threads for library in threads._libraries("blas")} == {1}
+        assert [library.num_threads for library in threads._libraries("blas")] == before
+        pool.submit(abandoned.release).result()

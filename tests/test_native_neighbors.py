@@ -53,6 +53,7 @@ def check_equals_reference(kernel, hoods, alpha=ALPHA, tolerance=1e-10):
     expected = reference.condition(kernel, hoods, alpha)
     assert_allclose(found.mean, expected.mean, rtol=tolerance)
     assert_allclose(found.variance, expected.variance, rtol=tolerance, atol=tolerance)
+    assert_allclose(found.squares, expected.squares, rtol=tolerance, atol=tolerance)
     assert_array_equal(found.jitter, expected.jitter)
     pulled = native.pull_back(kernel, hoods, alpha, *derivatives(hoods), 1)
     expected = reference.pull_back(kernel, hoods, alpha, *derivatives(hoods))
@@ -287,6 +288,7 @@ class TestBadArguments:
             ({"neighbors": np.zeros((21, 3), np.int32)}, "neighbors is not a matrix of int64"),
             ({"points": np.ones((300, 3), np.float32)}, "points is not a matrix of float64"),
             ({"mean": np.ones((21, 1))}, "shape of the result"),
+            ({"squares": np.ones((21, 1))}, "shape of the result"),
             ({"variance": np.ones((20, 1))}, "shape of the result"),
             ({"profile": "cubic"}, "unknown name 'cubic'"),
             ({"n_threads": 0}, "n_threads is 0"),
@@ -299,6 +301,7 @@ class TestBadArguments:
             **native._arguments(Gaussian(), hoods, ALPHA),
             "mean": np.empty((21, 2)),
             "variance": np.empty((21, 1)),
+            "squares": np.empty((21, 2)),
             "jitter": np.empty((21, 1)),
             "n_threads": 1,
             "core": core,

@@ -209,6 +209,52 @@ def test_rows_out_of_range(core, dtype, monkeypatch):
             product.transpose_multiply(rows, np.ones((5, 1)))
 
 
+@needs_core
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_outputs", [3, _core.OUTPUTS_UP_TO + 1])
+def test_rows_in_range_are_read_once(core, dtype, n_outputs, monkeypatch):
+    use(core, monkeypatch)
+    X = np.random.default_rng(0).standard_normal((70, 50)).astype(dtype)
+    features = fitted(KERNELS["gaussian"], "sr33", 61, X)
+
+    def second_reader(X):
+        raise AssertionError("X was searched for its largest entry before the product")
+
+    monkeypatch.setattr(_core, "largest_magnitude", second_reader)
+    check_products(features, X, n_outputs)
+
+
+@needs_core
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_entries_above_the_limit_are_found_and_nothing_is_added(core, dtype):
+    X = np.random.default_rng(0).uniform(-1, 1, (600, 50)).astype(dtype)
+    features = fitted(KERNELS["gaussian"], "sr33", 61, X)
+    native = _core.compile_map(features.nodes_, features.kernel_, np.dtype(dtype)).map
+    V, U, w = (np.ones(shape, dtype=dtype) for shape in [(61, 2), (600, 2), (600, 1)])
+    product, total = np.zeros((600, 2), dtype=dtype), np.full((61, 2), 7.0)
+    calls = [
+        (native.multiply, (V, product)),
+        (native.normal_multiply, (w, V, total)),
+        (native.transposed_multiply, (U, total)),
+    ]
+    for place in (0, 299, 599):
+        for value in (2.5, -np.inf, np.nan):
+            far = X.copy()
+            far[place, 17] = value
+            for call, rest in calls:
+                for n_threads in (1, 3):
+                    assert not call(far, *rest, n_threads, core, 2.0)
+            assert (total == 7).all()
+    for call, rest in calls:
+        with pytest.raises(ValueError, match="limit is not valid"):
+            call(X, *rest, 1, core, -1.0)
+        assert call(X, *rest, 2, core, 2.0)
+    Z = features.transform(X).astype(np.float64)
+    assert_allclose(total, 7 + Z.T @ (Z @ V) + Z.T @ U, rtol=1e-4)
+
+
 def test_factors_of_another_shape_are_rejected():
     X = np.random.default_rng(0).standard_normal((5, 50))
     made = fitted(KERNELS["gaussian"], "sr33", 61, X).map_
@@ -310,7 +356,7 @@ arguments = {{
 }}["{name}"]
 try:
     print("started", flush=True)
-    getattr(compiled, "{name}")(X, *arguments, 2)
+    getattr(compiled, "{name}")(X, *arguments, 2, np.inf)
 except KeyboardInterrupt:
     print("interrupted", bool((out == 0).all()), flush=True)
 """

@@ -567,7 +567,7 @@ class TestInputs:
         [
             ([], ValueError, "X yields no rows"),
             ([(X[:0], y[:0])], ValueError, "X yields no rows"),
-            ([X], TypeError, r"X yields array.*: an iterable must yield tuples \(X, y\)"),
+            ([X], TypeError, r"X yields ndarray of shape \(1500, 4\): an iterable"),
             ([(X,)], TypeError, "X yields"),
             ([(X, y), (X[:, :3], y)], ValueError, "X has 3 features"),
             ([(X, y), (X, Y)], ValueError, r"y has shape \(1500, 3\), unlike earlier"),
@@ -1236,6 +1236,14 @@ class TestBadInput:
         )
         expected = model.fit(X, y).predict(X)
         assert_allclose(model.fit(X * unit, y).predict(X * unit), expected, rtol=1e-3)
+
+    @pytest.mark.parametrize("unit", [1e-160, 1e-200, 1e-300])
+    def test_targets_whose_squares_underflow(self, unit):
+        X = np.random.default_rng(0).standard_normal((60, 3))
+        with pytest.raises(ValueError, match=r"targets underflow\. Multiply y"):
+            QuadratureRidge(gamma=0.5, n_components=30).fit(X, unit * X[:, 0])
+        model = QuadratureRidge(gamma=0.5, n_components=30)
+        assert_allclose(model.fit(X, np.full(60, 1e-200)).predict(X), 1e-200)
 
     def test_features_whose_squares_overflow(self):
         with pytest.raises(ValueError, match=r"squares of the features.*gram_dtype='float64'"):

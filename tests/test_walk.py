@@ -288,7 +288,7 @@ MAPS = [
 ]
 
 # Base classes of all tested parts, and the list to which a missing class belongs.
-WALKED = {
+LISTS = {
     Kernel: "PARTS",
     Rule: "PARTS",
     RadialRule: "PARTS",
@@ -298,7 +298,7 @@ WALKED = {
     BaseEstimator: "MODELS",
 }
 # Public classes that are neither tested here nor records, and why.
-OTHERS = {
+NOT_TESTED = {
     solvers.System: "products with rows, which solvers use while they solve",
     solvers.NormalSolution: "a part of every model, which computes some of its fields on demand",
     quadfeat.ParquetBlocks: "a source of rows: tests/test_ridge.py",
@@ -363,7 +363,7 @@ def results(estimator, X=X):
 
 def estimators_with(part):
     """Return unfitted estimators that use a part."""
-    if isinstance(part, tuple(kind for kind in WALKED if WALKED[kind] == "PARTS")):
+    if isinstance(part, tuple(kind for kind in LISTS if LISTS[kind] == "PARTS")):
         models = [model_with(part), model_with(part, QuadratureRidgeClassifier)]
         return models if isinstance(part, Solver) else [features_with(part), *models]
     return [part]
@@ -378,13 +378,13 @@ def test_every_public_class_is_tested(module):
     walked = {type(thing) for thing in (*PARTS, *MAPS, *MODELS)}
     for name in module.__all__:
         kind = getattr(module, name)
-        if not inspect.isclass(kind) or is_abstract(kind) or kind in walked or kind in OTHERS:
+        if not inspect.isclass(kind) or is_abstract(kind) or kind in walked or kind in NOT_TESTED:
             continue
-        where = next((where for base, where in WALKED.items() if issubclass(kind, base)), None)
+        where = next((where for base, where in LISTS.items() if issubclass(kind, base)), None)
         assert where is None, f"add an object of {module.__name__}.{name} to {where} in {__file__}"
         assert is_record(kind), (
             f"{module.__name__}.{name} is neither a record nor of a kind that is walked: make it a "
-            f"dataclass, or add its kind to WALKED, or the class to OTHERS, in {__file__}"
+            f"dataclass, or add its kind to LISTS, or the class to NOT_TESTED, in {__file__}"
         )
 
 
@@ -393,9 +393,9 @@ def test_only_public_and_user_defined_classes_are_tested():
     public = {getattr(module, name) for module in modules for name in module.__all__}
     for thing in (*PARTS, *MAPS, *MODELS):
         assert type(thing) in public or type(thing).__module__ == __name__
-    assert public >= set(OTHERS)
+    assert public >= set(NOT_TESTED)
     # There is a user-defined class of each kind.
-    for kind, where in WALKED.items():
+    for kind, where in LISTS.items():
         own = [thing for thing in (*PARTS, *MAPS) if type(thing).__module__ == __name__]
         assert where == "MODELS" or any(isinstance(thing, kind) for thing in own)
 

@@ -53,7 +53,9 @@ class Library(NamedTuple):
 
 
 def to_numpy(array: Any, name: str) -> Any:
-    """Convert an array of another library to NumPy; return anything else unchanged."""
+    """Convert an array of another library, or a masked one, to NumPy; return others unchanged."""
+    if isinstance(array, np.ma.MaskedArray):
+        return without_mask(array)
     if type(array).__name__ == "LazyFrame":  # a polars query without any rows yet
         raise TypeError(f"{name} is a LazyFrame: pass {name}.collect().")
     if Library.of(array) is None:
@@ -70,6 +72,32 @@ def to_numpy(array: Any, name: str) -> Any:
             f"{array.device}, which NumPy cannot read ({error}): pass a float32 or float64 array "
             "on the CPU."
         ) from error
+
+
+def without_mask(array: Any) -> Any:
+    """Return a masked array as a usual one, whose masked values are missing.
+
+    They become NaN, NaT or None. Without this, NumPy would use the values below the mask.
+
+    Examples
+    --------
+    >>> without_mask(np.ma.array([1, 2], mask=[False, True]))
+    array([ 1., nan])
+    >>> without_mask(np.ma.array(["a", "b"], mask=[False, True]))
+    array(['a', None], dtype=object)
+    """
+    values = np.ma.getdata(array)
+    is_masked = np.ma.getmaskarray(array)
+    if not is_masked.any():
+        return values
+    kind = values.dtype.kind
+    if kind in "mM":
+        missing: Any = np.array("NaT", dtype=values.dtype)
+    elif kind in "biuf":
+        values, missing = values if kind == "f" else values.astype(np.float64), np.nan
+    else:
+        values, missing = values.astype(object), None
+    return np.where(is_masked, missing, values).astype(values.dtype, copy=False)
 
 
 def follows_input(method: Method) -> Method:

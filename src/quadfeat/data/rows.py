@@ -18,8 +18,9 @@ import numpy as np
 from sklearn.utils import gen_even_slices
 
 from quadfeat._utils import validation as check
-from quadfeat._utils.columns import is_stream
+from quadfeat._utils.columns import is_stream, reject_path
 from quadfeat.data.blocks import Block, is_dask
+from quadfeat.data.interrupts import Held
 from quadfeat.data.watch import Watch
 
 # Validates the rows, targets and weights that a user passes, and returns a block. With
@@ -167,10 +168,17 @@ class LocalRows(Rows):
         watch = Watch() if watch is None else watch
         state = task.begin(self.first()) if watch.kept is None else task.resumed(watch.kept)
         watch.begin(self.expected_rows, partial(task.kept, state))
-        for block in self.blocks(task.rows_per_block(state), watch.n_done, watch.pass_over):
-            watch.check_resumed()
-            state = task.add(state, block)
-            watch.add(block, partial(task.kept, state))
+        held = Held(watch.keeps_state)
+        try:
+            for block in self.blocks(task.rows_per_block(state), watch.n_done, watch.pass_over):
+                watch.check_resumed()
+                with held:
+                    state = task.add(state, block)
+                    watch.add(block, partial(task.kept, state))
+        except KeyboardInterrupt as interrupt:
+            if held.is_whole:
+                watch.keep_interrupted(partial(task.kept, state), interrupt)
+            raise
         watch.check_resumed()
         watch.finish()
         return task.result(state)
@@ -270,8 +278,10 @@ class StreamRows(LocalRows):
     def _read(self) -> Iterator[Block]:
         for item in self.items:
             if not isinstance(item, tuple) or len(item) not in (2, 3) or np.ndim(item[0]) == 0:
+                shape = getattr(item, "shape", None)
+                shown = f"{type(item).__name__} of shape {shape}" if shape else check.one_line(item)
                 raise TypeError(
-                    f"X yields {check.one_line(item)}: an iterable must yield tuples (X, y) or "
+                    f"X yields {shown}: an iterable must yield tuples (X, y) or "
                     "(X, y, sample_weight). ParquetBlocks does if it has a target."
                 )
             if len(item[0]) if not hasattr(item[0], "shape") else item[0].shape[0]:
@@ -289,6 +299,7 @@ def rows_of(X: Any, y: Any, sample_weight: Any, read: Reader) -> Rows:
     read : callable
         Validates rows, targets and weights.
     """
+    reject_path(X)
     if is_dask(X):
         from quadfeat.data.dask import DaskRows
 

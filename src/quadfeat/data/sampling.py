@@ -217,18 +217,29 @@ def append_columns(table: Any, columns: Float64Array) -> Any:
     return np.hstack([table, columns])
 
 
-def row_keys(table: Any) -> Keys:
-    """Return the key of each row of a dense or CSR matrix."""
-    n_rows, n_columns = table.shape
-    factors = _column_factors(n_columns)
-    sums = np.empty(n_rows, dtype=np.uint64)
-    if sparse.issparse(table):
-        sums = _row_sums(table, _folded_bits(table.data) * factors[table.indices])
-    else:
-        size = max(1, ENTRIES_PER_BATCH // n_columns)
+def row_keys(table: Any, *more: Any) -> Keys:
+    """Return the key of each row of a dense or CSR matrix, with the columns of others appended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = np.arange(6.0).reshape(2, 3)
+    >>> bool((row_keys(table[:, :2], table[:, 2:]) == row_keys(table)).all())
+    True
+    """
+    factors = _column_factors(table.shape[1] + sum(part.shape[1] for part in more))
+    sums, first = np.zeros(table.shape[0], dtype=np.uint64), 0
+    for part in (table, *more):
+        n_rows, n_columns = part.shape
+        own = factors[first : first + n_columns]
+        first += n_columns
+        if sparse.issparse(part):
+            sums += _row_sums(part, _folded_bits(part.data) * own[part.indices])
+            continue
+        size = max(1, ENTRIES_PER_BATCH // max(1, n_columns))
         for start in range(0, n_rows, size):  # a partition may have no rows
             rows = slice(start, start + size)
-            sums[rows] = _folded_bits(table[rows]) @ factors
+            sums[rows] += _folded_bits(part[rows]) @ own
     return _mixed(sums)
 
 

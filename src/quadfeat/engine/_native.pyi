@@ -17,6 +17,7 @@ def condition(
     neighbors: object,
     mean: object,
     variance: object,
+    squares: object,
     jitter: object,
     n_threads: int,
     core: str,
@@ -69,13 +70,34 @@ class MapFloat32:
     def transform(
         self, X: object, out: object, n_threads: int, core: str, limit: float = float("inf")
     ) -> bool: ...
-    def multiply(self, X: object, V: object, out: object, n_threads: int, core: str) -> None: ...
+    def multiply(
+        self,
+        X: object,
+        V: object,
+        out: object,
+        n_threads: int,
+        core: str,
+        limit: float = float("inf"),
+    ) -> bool: ...
     def normal_multiply(
-        self, X: object, weights: object, V: object, out: object, n_threads: int, core: str
-    ) -> None: ...
+        self,
+        X: object,
+        weights: object,
+        V: object,
+        out: object,
+        n_threads: int,
+        core: str,
+        limit: float = float("inf"),
+    ) -> bool: ...
     def transposed_multiply(
-        self, X: object, U: object, out: object, n_threads: int, core: str
-    ) -> None: ...
+        self,
+        X: object,
+        U: object,
+        out: object,
+        n_threads: int,
+        core: str,
+        limit: float = float("inf"),
+    ) -> bool: ...
 
 class MapFloat64:
     def __init__(
@@ -107,10 +129,31 @@ class MapFloat64:
     def transform(
         self, X: object, out: object, n_threads: int, core: str, limit: float = float("inf")
     ) -> bool: ...
-    def multiply(self, X: object, V: object, out: object, n_threads: int, core: str) -> None: ...
+    def multiply(
+        self,
+        X: object,
+        V: object,
+        out: object,
+        n_threads: int,
+        core: str,
+        limit: float = float("inf"),
+    ) -> bool: ...
     def normal_multiply(
-        self, X: object, weights: object, V: object, out: object, n_threads: int, core: str
-    ) -> None: ...
+        self,
+        X: object,
+        weights: object,
+        V: object,
+        out: object,
+        n_threads: int,
+        core: str,
+        limit: float = float("inf"),
+    ) -> bool: ...
     def transposed_multiply(
-        self, X: object, U: object, out: object, n_threads: int, core: str
-    ) -> None: ...
+        self,
+        X: object,
+        U: object,
+        out: object,
+        n_threads: int,
+        core: str,
+        limit: float = float("inf"),
+    ) -> bool: ...

@@ -166,21 +166,24 @@ class CompiledMap(ABC):
     def write_within(self, X: Array, out: Array, n_threads: int, limit: float) -> bool:
         """Write the features of a dense matrix if all entries are finite and at most ``limit``.
 
-        Otherwise return ``False``. Parts of ``out`` may then be overwritten.
+        Otherwise return ``False``. Parts of ``out`` may then be overwritten. The products below do
+        the same, but leave sums unchanged.
         """
         raise NotImplementedError
 
-    def multiply(self, X: Array, V: Array, out: Array, n_threads: int) -> None:
+    def multiply(self, X: Array, V: Array, out: Array, n_threads: int, limit: float) -> bool:
         """Write ``Z V`` into ``out``, where ``Z`` are the features of a dense matrix."""
         raise NotImplementedError
 
     def normal_multiply(
-        self, X: Array, weights: Array, V: Array, out: Array, n_threads: int
-    ) -> None:
+        self, X: Array, weights: Array, V: Array, out: Array, n_threads: int, limit: float
+    ) -> bool:
         """Add ``Z' diag(weights) Z V`` to a float64 ``out``; ``weights`` has shape (n_rows, 1)."""
         raise NotImplementedError
 
-    def transposed_multiply(self, X: Array, U: Array, out: Array, n_threads: int) -> None:
+    def transposed_multiply(
+        self, X: Array, U: Array, out: Array, n_threads: int, limit: float
+    ) -> bool:
         """Add ``Z' U`` to a float64 ``out``."""
         raise NotImplementedError
 
@@ -272,16 +275,18 @@ class FusedMap(CompiledMap):
     def write_within(self, X: Array, out: Array, n_threads: int, limit: float) -> bool:
         return self.map.transform(X, out, n_threads, CORE, limit)
 
-    def multiply(self, X: Array, V: Array, out: Array, n_threads: int) -> None:
-        self.map.multiply(X, V, out, n_threads, CORE)
+    def multiply(self, X: Array, V: Array, out: Array, n_threads: int, limit: float) -> bool:
+        return self.map.multiply(X, V, out, n_threads, CORE, limit)
 
     def normal_multiply(
-        self, X: Array, weights: Array, V: Array, out: Array, n_threads: int
-    ) -> None:
-        self.map.normal_multiply(X, weights, V, out, n_threads, CORE)
+        self, X: Array, weights: Array, V: Array, out: Array, n_threads: int, limit: float
+    ) -> bool:
+        return self.map.normal_multiply(X, weights, V, out, n_threads, CORE, limit)
 
-    def transposed_multiply(self, X: Array, U: Array, out: Array, n_threads: int) -> None:
-        self.map.transposed_multiply(X, U, out, n_threads, CORE)
+    def transposed_multiply(
+        self, X: Array, U: Array, out: Array, n_threads: int, limit: float
+    ) -> bool:
+        return self.map.transposed_multiply(X, U, out, n_threads, CORE, limit)
 
 
 class BatchedMap(CompiledMap):

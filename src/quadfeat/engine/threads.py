@@ -29,6 +29,7 @@ server, share the helpers of the native core: see ``native/pool.hpp``. Small cal
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
@@ -148,6 +149,76 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+# Seconds to wait for a lock that is held for microseconds.
+PATIENCE = 1.0
+
+
+class _Users:
+    """The users of a limit of BLAS to one thread.
+
+    The limit belongs to the process. If every thread restored what it had found, the last one could
+    restore the limit of another.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all users, in a forked child, which has only one thread."""
+        self.lock = threading.RLock()
+        self.present: set[int] = set()
+        self.limiter: Any = None
+
+    def add(self, user: int) -> None:
+        lock = self._acquired()
+        try:
+            if not self.present:
+                self.limiter = _controller().limit(limits=1, user_api="blas")
+            self.present.add(user)
+        finally:
+            lock.release()
+
+    def remove(self, user: int) -> None:
+        lock = self._acquired()
+        try:
+            self.present.discard(user)
+            if not self.present and self.limiter is not None:
+                self.limiter.restore_original_limits()
+                self.limiter = None
+        finally:
+            lock.release()
+
+    def _acquired(self) -> Any:
+        """Return the lock, closed; replace it if an interrupt has left it closed."""
+        lock = self.lock
+        if not lock.acquire(timeout=PATIENCE):
+            lock = self.lock = threading.RLock()
+            lock.acquire()
+        return lock
+
+
+_users = _Users()
+if hasattr(os, "register_at_fork"):  # another thread may hold the lock at that time
+    os.register_at_fork(after_in_child=_users.forget)
+
+
+class _OneThread:
+    """A context manager that limits BLAS to one thread.
+
+    After an interrupt in ``__exit__``, its deletion removes it from the users.
+    """
+
+    def __enter__(self) -> None:
+        _users.add(id(self))
+
+    def __exit__(self, *_: object) -> None:
+        _users.remove(id(self))
+
+    def __del__(self) -> None:
+        if id(self) in _users.present:
+            _users.remove(id(self))
+
+
 def one_blas_thread() -> AbstractContextManager[Any]:
     """Limit BLAS to one thread, for many products of small matrices.
 
@@ -159,5 +230,4 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     ...     _libraries("blas")[0].num_threads
     1
     """
-    limiter: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limiter
+    return _OneThread()

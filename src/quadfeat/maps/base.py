@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,9 +24,6 @@ ROWS_PER_BLOCK = 1024
 
 # Number of features to cast to float64 at once: few enough to stay in the cache.
 ENTRIES_PER_CAST = 2**18
-
-# A function that writes the features of rows into an array.
-Writer = Callable[[Any, Array], None]
 
 
 class FeatureMap(ABC):
@@ -126,7 +123,7 @@ class FeatureMap(ABC):
         ndarray of shape (n_rows, n_outputs)
             In the dtype of ``X``.
         """
-        return self.multiply_blocks(X, self.left_factor(V, X.dtype), self.writer(X))
+        return self.multiply_blocks(X, self.left_factor(V, X.dtype))
 
     def transpose_multiply(self, X: Any, U: Any) -> Float64Array:
         """Return ``Z' U``.
@@ -141,7 +138,7 @@ class FeatureMap(ABC):
         ndarray of shape (n_columns, n_outputs)
             float64.
         """
-        return self.transpose_multiply_blocks(X, U, self.writer(X))
+        return self.transpose_multiply_blocks(X, U)
 
     def normal_multiply(self, X: Any, V: Any, weights: Any = None) -> Float64Array:
         """Return ``Z' diag(weights) Z V`` from one pass over the rows.
@@ -158,7 +155,7 @@ class FeatureMap(ABC):
         ndarray of shape (n_columns, n_outputs)
             float64.
         """
-        return self.normal_multiply_blocks(X, V, weights, self.writer(X))
+        return self.normal_multiply_blocks(X, V, weights)
 
     def predict(
         self, X: Any, coefficients: Float64Array, intercept: Float64Array | float = 0.0
@@ -182,7 +179,7 @@ class FeatureMap(ABC):
         """
         size = max(1, ENTRIES_PER_CAST // self.n_columns)
         buffer = np.empty((size, self.n_columns))
-        for rows, Z in self.blocks(X, self.writer(X)):
+        for rows, Z in self.blocks(X):
             if Z.dtype == np.float64:
                 yield rows, Z
                 continue
@@ -191,41 +188,37 @@ class FeatureMap(ABC):
                 buffer[: len(part)] = part
                 yield slice(rows.start + start, rows.start + start + len(part)), buffer[: len(part)]
 
-    def writer(self, X: Any) -> Writer:
-        """Return a function that writes the columns of blocks of ``X``, after checking ``X``."""
-        return self.write
-
-    def multiply_blocks(self, X: Any, V: Array, write: Writer) -> Array:
+    def multiply_blocks(self, X: Any, V: Array) -> Array:
         """Compute ``Z V`` one block of rows at a time."""
         out: Array = np.empty((X.shape[0], V.shape[1]), dtype=X.dtype)
-        for rows, Z in self.blocks(X, write):
+        for rows, Z in self.blocks(X):
             np.matmul(Z, V, out=out[rows])
         return out
 
-    def transpose_multiply_blocks(self, X: Any, U: Any, write: Writer) -> Float64Array:
+    def transpose_multiply_blocks(self, X: Any, U: Any) -> Float64Array:
         """Compute ``Z' U`` one block of rows at a time."""
         unit, U = in_units(U)
         U = factor(U, "U", X.shape[0], "rows of X", X.dtype)
         out = np.zeros((self.n_columns, U.shape[1]))
         sums: Array = np.empty(out.shape, dtype=X.dtype)
-        for rows, Z in self.blocks(X, write):
+        for rows, Z in self.blocks(X):
             out += np.matmul(Z.T, U[rows], out=sums)
         return out * unit
 
-    def normal_multiply_blocks(self, X: Any, V: Any, weights: Any, write: Writer) -> Float64Array:
+    def normal_multiply_blocks(self, X: Any, V: Any, weights: Any) -> Float64Array:
         """Compute ``Z' diag(weights) Z V`` one block of rows at a time."""
         V = factor(V, "V", self.n_columns, "components", X.dtype)
         unit, weights = in_units(weights)
         weights = diagonal(weights, X)
         out = np.zeros(V.shape)
         sums: Array = np.empty(V.shape, dtype=X.dtype)
-        for rows, Z in self.blocks(X, write):
+        for rows, Z in self.blocks(X):
             product = Z @ V
             product *= weights[rows]
             out += np.matmul(Z.T, product, out=sums)
         return out * unit
 
-    def blocks(self, X: Any, write: Writer) -> Iterator[tuple[slice, Array]]:
+    def blocks(self, X: Any) -> Iterator[tuple[slice, Array]]:
         """Yield slices of rows and their columns; each array is overwritten by the next one."""
         n_rows, n_columns = X.shape[0], self.n_columns
         size = max(1, min(ROWS_PER_BLOCK, core.ENTRIES_PER_BATCH // n_columns))
@@ -233,7 +226,7 @@ class FeatureMap(ABC):
         for start in range(0, n_rows, size):
             rows = slice(start, min(start + size, n_rows))
             Z = buffer[: rows.stop - start]
-            write(X[rows], Z)
+            self.write(X[rows], Z)
             yield rows, Z
 
     def left_factor(self, V: Any, dtype: Any) -> Array:

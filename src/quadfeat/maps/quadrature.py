@@ -21,7 +21,7 @@ from quadfeat.engine.core import CompiledMap
 from quadfeat.engine.threads import n_threads
 from quadfeat.io import checks, register
 from quadfeat.kernels import Kernel
-from quadfeat.maps.base import Writer, diagonal, factor, in_units
+from quadfeat.maps.base import diagonal, factor, in_units
 from quadfeat.maps.gradients import gradients
 from quadfeat.maps.kernel_map import KernelMap
 from quadfeat.rules.base import Rule
@@ -112,43 +112,43 @@ class QuadratureMap(KernelMap):
                 return
         self.engine_for(X).write(X, out, threads)
 
-    def writer(self, X: Any) -> Writer:
-        return self._writer_of(self.engine_for(X))
-
-    def _writer_of(self, engine: CompiledMap) -> Writer:
-        return lambda rows, out: engine.write(rows, out, n_threads(self.n_jobs, out.size))
+    # Products use the core if it can multiply and all rows are in its range. Otherwise, `write`
+    # chooses an engine for each block of rows.
 
     def multiply(self, X: Any, V: Any) -> Array:
         V = self.left_factor(V, X.dtype)
-        engine = self.engine_for(X)
-        if not engine.multiplies(X, V.shape[1]):
-            return self.multiply_blocks(X, V, self._writer_of(engine))
-        out: Array = np.empty((X.shape[0], V.shape[1]), dtype=X.dtype)
-        engine.multiply(X, V, out, self._n_threads(X))
-        return out
+        near = self._engine(X.dtype, far=False)
+        if near.multiplies(X, V.shape[1]):
+            out: Array = np.empty((X.shape[0], V.shape[1]), dtype=X.dtype)
+            if near.multiply(X, V, out, *self._threads_and_range(X)):
+                return out
+        return self.multiply_blocks(X, V)
 
     def transpose_multiply(self, X: Any, U: Any) -> Float64Array:
         unit, right = in_units(U)
         right = factor(right, "U", X.shape[0], "rows of X", X.dtype)
-        engine = self.engine_for(X)
-        if not engine.multiplies(X, right.shape[1]):
-            return self.transpose_multiply_blocks(X, U, self._writer_of(engine))
-        out = np.zeros((self.n_columns, right.shape[1]))
-        engine.transposed_multiply(X, right, out, self._n_threads(X))
-        return out * unit
+        near = self._engine(X.dtype, far=False)
+        if near.multiplies(X, right.shape[1]):
+            out = np.zeros((self.n_columns, right.shape[1]))
+            if near.transposed_multiply(X, right, out, *self._threads_and_range(X)):
+                return out * unit
+        return self.transpose_multiply_blocks(X, U)
 
     def normal_multiply(self, X: Any, V: Any, weights: Any = None) -> Float64Array:
         right = factor(V, "V", self.n_columns, "components", X.dtype)
-        engine = self.engine_for(X)
-        if not engine.multiplies(X, right.shape[1]):
-            return self.normal_multiply_blocks(X, right, weights, self._writer_of(engine))
-        unit, weights = in_units(weights)
-        out = np.zeros(right.shape)
-        engine.normal_multiply(X, diagonal(weights, X), right, out, self._n_threads(X))
-        return out * unit
+        near = self._engine(X.dtype, far=False)
+        if near.multiplies(X, right.shape[1]):
+            unit, in_unit = in_units(weights)
+            middle = diagonal(in_unit, X)
+            out = np.zeros(right.shape)
+            if near.normal_multiply(X, middle, right, out, *self._threads_and_range(X)):
+                return out * unit
+        return self.normal_multiply_blocks(X, right, weights)
 
-    def _n_threads(self, X: Any) -> int:
-        return n_threads(self.n_jobs, X.shape[0] * self.n_columns)
+    def _threads_and_range(self, X: Any) -> tuple[int, float]:
+        """Return the number of threads, and the largest entry of ``X`` for the native core."""
+        threads = n_threads(self.n_jobs, X.shape[0] * self.n_columns)
+        return threads, self._range_of_core(X.dtype)
 
     def fingerprint(self) -> str:
         nodes, kernel = self.nodes, self.kernel

@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.linalg import blas
+from sklearn.utils import gen_batches
 
 from quadfeat._utils.validation import Array, Float64Array
-from quadfeat.maps.base import FeatureMap, of_usual_size
-from quadfeat.solvers.moments import Moments, probe
+from quadfeat.engine.threads import n_threads, one_blas_thread
+from quadfeat.maps.base import ENTRIES_PER_CAST, FeatureMap, of_usual_size
+from quadfeat.solvers.moments import COLUMNS_PER_PANEL, Moments, probe
 
 # Size in bytes of a block of features, and its minimum and maximum number of rows. Products of
 # fewer rows are slow; more rows do not make them faster.
@@ -27,8 +30,9 @@ FEW_ROWS = 512
 CENTERED_FROM = 0.25
 ROWS_PER_MEAN = 64
 
-# Number of rows whose features are converted to float64 at once.
-ROWS_PER_CAST = 256
+# Number of rows that a thread multiplies by targets before it takes others. It does not depend on
+# the number of threads, so that sums do not either.
+ROWS_PER_PART = 256
 
 
 def rows_per_block(n_columns: int, dtype: Any) -> int:
@@ -117,32 +121,39 @@ class Accumulator:
         the contribution of these rows to ``Moments.control``.
         """
         n_rows, d = block.shape
-        right = np.empty((n_rows, targets.shape[1] + 1))
-        right[:, :-1] = targets
-        borders = np.zeros((d, right.shape[1]))
-        size = min(ROWS_PER_CAST, n_rows)
         in_place = X.dtype == block.dtype
-        if in_place:
-            self.features.write(X, block)
-        else:
-            made = self._buffer("made", (size, d), X.dtype)
-        precise = self._buffer("precise", (size, d), np.dtype(np.float64))
-        for start in range(0, n_rows, size):
-            rows = slice(start, min(start + size, n_rows))
-            exact = precise[: rows.stop - start]
-            if in_place:
-                exact[:] = block[rows]
-            else:
-                self.features.write(X[rows], made[: rows.stop - start])
-                exact[:] = made[: rows.stop - start]
-            if roots is not None:
-                exact *= roots[rows]
-            np.matmul(exact, probe(d), out=right[rows, -1])
-            borders += exact.T @ right[rows]
-            if means is not None:
-                exact -= means if roots is None else roots[rows] * means
-            if not in_place or roots is not None or means is not None:
-                block[rows] = exact
+        size = max(1, ENTRIES_PER_CAST // d)
+
+        def multiply(first: int, made: Array) -> Float64Array:
+            """Process the rows from ``first`` on, whose features are in ``made``."""
+            borders = np.zeros((d, targets.shape[1] + 1))
+            precise = np.empty((min(size, len(made)), d))
+            for start in range(0, len(made), size):
+                some = made[start : start + size]
+                rows = slice(first + start, first + start + len(some))
+                exact = precise[: len(some)]
+                exact[:] = some
+                if roots is not None:
+                    exact *= roots[rows]
+                borders += exact.T @ np.column_stack([targets[rows], exact @ probe(d)])
+                if not in_place or roots is not None:
+                    if means is not None:
+                        exact -= means if roots is None else roots[rows] * means
+                    block[rows] = exact
+                elif means is not None:
+                    some -= means
+            return borders
+
+        threads = n_threads(self.features.n_jobs, block.size)
+        borders = np.zeros((d, targets.shape[1] + 1))
+        for rows in gen_batches(n_rows, n_rows if in_place else threads * ROWS_PER_PART):
+            count = rows.stop - rows.start
+            made = block if in_place else self._buffer("made", (count, d), X.dtype)
+            self.features.write(X[rows], made)
+            parts = gen_batches(count, ROWS_PER_PART)
+            work = [(multiply, rows.start + part.start, made[part]) for part in parts]
+            for found in in_threads(work, threads):
+                borders += found
         return borders
 
     def _add_products(self, block: Array) -> None:
@@ -153,7 +164,12 @@ class Accumulator:
         # In Fortran order, block.T needs no copy. The result is the upper triangle.
         found = multiply(1.0, block.T, beta=0.0, c=result, overwrite_c=1)
         assert np.shares_memory(found, result)  # BLAS must not allocate a copy
-        products[:d, :d] += result
+
+        def add(panel: slice) -> None:
+            products[: panel.stop, panel] += result[: panel.stop, panel]
+
+        work = [(add, panel) for panel in gen_batches(d, COLUMNS_PER_PANEL)]
+        in_threads(work, n_threads(self.features.n_jobs, result.size))
 
     def _add_means(self, means: Array, sums: Float64Array, weight: float) -> None:
         """Undo the centering of the Gram matrix of a block.
@@ -177,3 +193,15 @@ class Accumulator:
             # Initialize, since BLAS writes only one triangle of a symmetric matrix.
             kept = self._buffers[name, dtype] = np.zeros(size, dtype=dtype)
         return kept[:size].reshape(shape, order=order)
+
+
+def in_threads(work: list[Any], threads: int) -> list[Any]:
+    """Call functions, given as tuples with their arguments, and return the results in order.
+
+    Each call uses one thread of BLAS, so results do not depend on the number of threads.
+    """
+    with one_blas_thread():
+        if threads == 1:
+            return [function(*arguments) for function, *arguments in work]
+        calls = [delayed(function)(*arguments) for function, *arguments in work]
+        return list(Parallel(n_jobs=threads, backend="threading")(calls))

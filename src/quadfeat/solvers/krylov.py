@@ -33,13 +33,19 @@ from scipy import linalg
 from quadfeat._utils.validation import Float64Array, check_positive
 from quadfeat.io import checks, register
 
-# The rank of the approximation is RANK, or this fraction of the number of features if that is
-# smaller, but at least LEAST_RANK, to estimate rounding errors. A higher rank takes
-# fewer steps, but more time: with 16384 features of 20,000 rows of california, a fit takes 4.2 CPU
-# seconds with 128, and 6.2 with 256 (``benchmarks/solvers.py cg``).
-RANK = 128
+# The rank of the approximation starts at FIRST_RANK and is doubled as long as that is expected to
+# save time, up to MOST_RANK or this fraction of the number of features, but at least LEAST_RANK, to
+# estimate rounding errors. A higher rank takes fewer steps but a longer start, and smaller alphas
+# need a higher one; ``benchmarks/solvers.py ranks`` compares them.
+FIRST_RANK = 64
+MOST_RANK = 512
 RANK_FRACTION = 0.25
 LEAST_RANK = 8
+
+# For the default tolerance, the number of steps is about STEPS times the root of the condition
+# number, and a step takes as long as VECTORS_PER_STEP more vectors in a product.
+STEPS = 8.0
+VECTORS_PER_STEP = 8.0
 
 # Refinement stops if a true residual is larger than this fraction of the previous one.
 LEAST_REDUCTION = 0.5
@@ -103,19 +109,19 @@ class Nystrom:
 
         ``precision`` is the relative rounding error of products.
         """
-        rank = min(n, max(LEAST_RANK, min(RANK, int(RANK_FRACTION * n))))
-        test = linalg.qr(rng.standard_normal((n, rank)), mode="economic")[0]
-        test = test.astype(np.float32).astype(np.float64)  # representable in float32
-        image = multiply(test)
-        core = test.T @ image
-        # The core is asymmetric only because of rounding errors. core - core.T has twice the sum of
-        # squares of the errors in the core, which is the fraction rank / n of that of all errors.
-        rounding = float(np.linalg.norm(core - core.T)) * np.sqrt(n / (2.0 * rank))
-        excess = max(rounding, precision * float(np.linalg.norm(image)))
-        values, rotation = linalg.eigh((core + core.T) / 2.0)
-        values += 2.0 * excess
-        kept = values > max(excess, np.finfo(np.float64).tiny)
-        halves = image @ (rotation[:, kept] / np.sqrt(values[kept]))
+        most = min(n, max(LEAST_RANK, min(MOST_RANK, int(RANK_FRACTION * n))))
+        test, image = np.empty((n, 0)), np.empty((n, 0))
+        while True:
+            width = test.shape[1]
+            rank = min(most, 2 * width or FIRST_RANK)
+            more = _orthonormal_to(test, rng.standard_normal((n, rank - width)))
+            test = np.hstack([test, more])
+            image = np.hstack([image, multiply(more)])
+            halves, excess = _halves(test, image, precision)
+            values = np.maximum(linalg.eigvalsh(halves.T @ halves)[::-1], 0.0)
+            extra = min(most, 2 * rank) - rank
+            if extra == 0 or len(values) < rank or not _pays(values, alpha, extra):
+                break
         vectors, roots, _ = linalg.svd(halves, full_matrices=False)
         return cls(roots**2, vectors, alpha, excess)
 
@@ -136,6 +142,48 @@ class Nystrom:
         known = (inside**2 / (share * self.values + least)[:, None]).sum(axis=0)
         outside = np.maximum((residual**2).sum(axis=0) - (inside**2).sum(axis=0), 0.0)
         return np.asarray(np.sqrt(known + outside / least))
+
+
+def _orthonormal_to(test: Float64Array, more: Float64Array) -> Float64Array:
+    """Return an orthonormal basis, representable in float32, of vectors minus their part in a span.
+
+    ``test`` has orthonormal columns, which span it.
+    """
+    for _ in range(2):  # the second time removes rounding errors
+        more = more - test @ (test.T @ more)
+    basis = linalg.qr(more, mode="economic")[0]
+    return np.asarray(basis.astype(np.float32).astype(np.float64))
+
+
+def _halves(
+    test: Float64Array, image: Float64Array, precision: float
+) -> tuple[Float64Array, float]:
+    """Return ``H`` of the approximation ``H @ H.T``, and its excess; see ``Nystrom.of``."""
+    n, rank = test.shape
+    core = test.T @ image
+    # The core is asymmetric only because of rounding errors. core - core.T has twice the sum of
+    # squares of the errors in the core, which is the fraction rank / n of that of all errors.
+    rounding = float(np.linalg.norm(core - core.T)) * np.sqrt(n / (2.0 * rank))
+    excess = max(rounding, precision * float(np.linalg.norm(image)))
+    values, rotation = linalg.eigh((core + core.T) / 2.0)
+    values += 2.0 * excess
+    kept = values > max(excess, np.finfo(np.float64).tiny)
+    return image @ (rotation[:, kept] / np.sqrt(values[kept])), excess
+
+
+def _pays(values: Float64Array, alpha: float, extra: int) -> bool:
+    """Return whether ``extra`` more vectors are expected to save more time in steps than they take.
+
+    ``values`` are the eigenvalues of the approximation so far, descending. The next ones are
+    extrapolated. The last one is less precise than those in the middle, whose decay is used.
+    """
+    rank = len(values)
+    if rank < 4 or values[-1] <= 0.0:
+        return False
+    decay = values[rank // 2 - 1] / values[rank // 4 - 1]
+    now, then = values[-1], values[-1] * decay
+    saved = STEPS * (np.sqrt(1.0 + now / alpha) - np.sqrt(1.0 + then / alpha))
+    return bool(VECTORS_PER_STEP * (saved - 1.0) > extra)  # the product itself takes one step
 
 
 @register

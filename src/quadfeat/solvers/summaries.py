@@ -92,7 +92,11 @@ class Summary:
         if sample is None:
             size = int(np.clip(KEPT_ENTRIES // X.shape[1], *KEPT_ROWS))
             sample = RowSample.empty(X.shape[1] + columns.shape[1], size)
-        keys = None if codes is None else row_keys(append_columns(X, codes))
+        keys = row_keys(X, columns if codes is None else codes)
+        if len(sample.keys) == sample.size:  # copy only the rows that the sample has room for
+            found = np.flatnonzero(keys <= sample.keys[-1])
+            X, columns, keys = X[found], columns[found], keys[found]
+            weights = None if weights is None else weights[found]
         return replace(self, rows=sample.extended(append_columns(X, columns), weights, keys))
 
     @property
