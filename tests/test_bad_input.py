@@ -7,11 +7,14 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from quadfeat import (
+    KernelRegressor,
     LocalGaussianProcess,
     QuadratureFeatures,
     QuadratureRidge,
     QuadratureRidgeClassifier,
+    TableEncoder,
 )
+from quadfeat._utils.array_api import without_mask
 from quadfeat.kernels import ArcCosine, Gaussian, Matern, PointwiseNonlinear
 from quadfeat.rules import MonteCarlo, QuasiMonteCarlo
 from quadfeat.solvers import ConjugateGradients, Normal
@@ -40,6 +43,50 @@ def test_values_that_are_not_finite(features, bad, make):
             method(make(poisoned))
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         Gaussian(1.0)(make(poisoned))
+
+
+def test_masked_values_are_missing(features):
+    """NumPy would use the values below the mask."""
+    is_masked = np.zeros(X.shape, dtype=bool)
+    is_masked[3, 2] = True
+    masked, y = np.ma.array(X, mask=is_masked), np.arange(20.0)
+    labels = np.arange(20) % 2
+    for model in (features, QuadratureRidge(), LocalGaussianProcess()):
+        with pytest.raises(ValueError, match="column 2 holds missing values"):
+            clone(model).fit(masked, y)
+        fitted = clone(model).fit(X, y)
+        method = getattr(fitted, "predict", getattr(fitted, "transform", None))
+        with pytest.raises(ValueError, match="column 2 holds missing values"):
+            method(masked)
+    few = np.ma.array(y, mask=is_masked[:, 2])
+    for model in (QuadratureRidge(), LocalGaussianProcess(), KernelRegressor()):
+        with pytest.raises(ValueError, match="y contains NaN"):
+            clone(model).fit(X, few)
+    with pytest.raises(ValueError, match="y contains NaN"):
+        QuadratureRidgeClassifier().fit(X, np.ma.array(labels, mask=is_masked[:, 2]))
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        QuadratureRidge().fit(X, y, few)
+    with pytest.raises(ValueError, match="column 2 holds missing values"):
+        Gaussian(1.0)(masked)
+
+
+def test_masks_without_masked_values_change_nothing(features):
+    masked = np.ma.array(X, mask=np.zeros(X.shape, dtype=bool))
+    found = features.fit(masked).transform(masked)
+    np.testing.assert_array_equal(found, clone(features).fit(X).transform(X))
+    assert type(found) is np.ndarray
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, bool, object, "U9"])
+def test_an_encoder_reads_masked_values_as_missing(dtype):
+    values = np.array([[1, 0], [0, 1], [1, 1], [0, 0]]).astype(dtype)
+    masked = np.ma.array(values, mask=[[True, False], [False, False], [False, True], [False] * 2])
+    missing = values.astype(dtype if dtype is np.float32 else object)
+    missing[0, 0] = missing[2, 1] = np.nan if dtype is np.float32 else None
+    encoder = TableEncoder(min_frequency=1)
+    expected = encoder.fit_transform(missing)
+    np.testing.assert_array_equal(clone(encoder).fit_transform(masked), expected)
+    assert np.isnan(without_mask(np.ma.array(values[0] == "1", mask=[True, False]))[0])
 
 
 @pytest.mark.parametrize("empty", [np.empty((0, 4)), np.empty((4, 0)), []], ids=str)

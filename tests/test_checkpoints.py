@@ -27,6 +27,7 @@ from quadfeat.io.files import PRIVATE, atomic_write, remove_orphans
 from quadfeat.io.persistence import read_checkpoint
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
 from quadfeat.solvers.accumulator import rows_per_block
+from quadfeat.solvers.normal import SumMoments
 from slow import repeats
 
 rng = np.random.default_rng(0)
@@ -87,7 +88,7 @@ class TestFile:
         checkpoint.begin(state(3))
         full(monkeypatch)
         with pytest.warns(
-            UserWarning, match=r"could not be written \(No space left.*fit continues"
+            UserWarning, match=r"could not be written \(No space left.*later fit would resume"
         ):
             checkpoint.offer(state(4))
         assert os.listdir(tmp_path) == ["state"]
@@ -558,6 +559,92 @@ class TestProgress:
         progress.add(10)
         progress.finish()
         assert capsys.readouterr() == ("", "")
+
+
+class TestInterrupts:
+    """Ctrl-C keeps all rows so far, though no checkpoint is due."""
+
+    @staticmethod
+    def model(path, **parameters):
+        return QuadratureRidge(
+            Gaussian(0.5), n_components=64, random_state=0, checkpoint=path, **parameters
+        )
+
+    @staticmethod
+    def blocks(interrupt=None):
+        for number in range(6):
+            if number == interrupt:
+                signal.raise_signal(signal.SIGINT)
+            rows = slice(500 * number, 500 * (number + 1))
+            yield X[rows], y[rows]
+
+    def check_resumes(self, path, capfd):
+        model = self.model(path, verbose=True).fit(self.blocks())
+        assert "resumed at 1,500 rows" in capfd.readouterr().err
+        expected = self.model(None).fit(self.blocks())
+        assert_array_equal(model.predict(X), expected.predict(X))
+        assert not path.exists()
+
+    def test_between_blocks(self, tmp_path, capfd):
+        path = tmp_path / "state"
+        with pytest.raises(KeyboardInterrupt, match="keeps the 1,500 rows so far"):
+            self.model(path).fit(self.blocks(interrupt=3))
+        self.check_resumes(path, capfd)
+
+    def test_within_a_block(self, tmp_path, capfd, monkeypatch):
+        path, add, calls = tmp_path / "state", SumMoments.add, []
+
+        def interrupted(task, state, block):
+            calls.append(block)
+            if len(calls) == 3:
+                signal.raise_signal(signal.SIGINT)
+            return add(task, state, block)
+
+        monkeypatch.setattr(SumMoments, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt, match="keeps the 1,500 rows so far"):
+            self.model(path).fit(self.blocks())
+        monkeypatch.undo()
+        self.check_resumes(path, capfd)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_a_second_one_does_not_wait(self, tmp_path, monkeypatch):
+        path, add, calls = tmp_path / "state", SumMoments.add, []
+
+        def interrupted(task, state, block):
+            calls.append(block)
+            if len(calls) == 3:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+                raise AssertionError("the second interrupt was held back")
+            return add(task, state, block)
+
+        monkeypatch.setattr(SumMoments, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt) as error:
+            self.model(path).fit(self.blocks())
+        assert not error.value.args  # half a block was added, so nothing was written
+        assert read_checkpoint(path, lambda state: None)["state"]["n_done"] == 0
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_while_rows_are_passed_over(self, tmp_path, capfd):
+        path = tmp_path / "state"
+        for interrupt in (3, 1):  # the second one before the rows of the first are reached
+            with pytest.raises(KeyboardInterrupt):
+                self.model(path).fit(self.blocks(interrupt))
+        self.check_resumes(path, capfd)
+
+    def test_without_a_checkpoint(self):
+        with pytest.raises(KeyboardInterrupt) as error:
+            self.model(None).fit(self.blocks(interrupt=2))
+        assert not error.value.args
+
+    def test_a_handler_of_the_user_stays(self, tmp_path):
+        seen = []
+        before = signal.signal(signal.SIGINT, lambda *_: seen.append(True))
+        try:
+            self.model(tmp_path / "state").fit(self.blocks(interrupt=2))
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert seen == [True]
 
 
 def test_a_resumed_fit_does_not_repeat_the_kernel_search(tmp_path, eager, monkeypatch):

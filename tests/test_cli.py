@@ -1,5 +1,6 @@
 """Test the command ``quadfeat``: help, exit codes and version, and the page that documents them."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -112,6 +113,16 @@ class TestHelp:
         monkeypatch.setitem(sys.modules, "quadfeat.apps.cli", None)  # importing it would fail
         main()
         assert capsys.readouterr().out.rstrip() == run("--help").output.rstrip()
+
+    def test_help_names_the_extra_that_is_missing(self, monkeypatch, capsys):
+        found = importlib.util.find_spec
+        monkeypatch.setattr("sys.argv", ["quadfeat", "--help"])
+        monkeypatch.setattr(
+            "quadfeat.__main__.find_spec", lambda name: None if name == "typer" else found(name)
+        )
+        main()
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last == "  The commands need typer. Install with: pip install 'quadfeat[study]'"
 
     def test_short_option(self):
         assert run("compare", "-h").output == run("compare", "--help").output

@@ -139,8 +139,17 @@ class TestColumns:
         assert "target=None" in repr(blocks)
 
     def test_files_without_targets_cannot_be_fitted_to(self, path):
-        with pytest.raises(TypeError, match="ParquetBlocks does if it has a target"):
-            ridge().fit(ParquetBlocks(path, target=None))
+        blocks = ParquetBlocks(path, target=None, columns=["a", "b"], rows_per_block=250)
+        with pytest.raises(TypeError, match=r"X yields DataFrame of shape \(250, 2\): .* target"):
+            ridge().fit(blocks)
+
+    def test_blocks_are_predicted_one_at_a_time(self, path):
+        model = ridge().fit(ParquetBlocks(path, "y"))
+        for target, item in (("y", "X, y"), (None, "X")):
+            with pytest.raises(TypeError, match=rf"model\.predict\(X\) for {item} in blocks"):
+                model.predict(ParquetBlocks(path, target))
+
+    def test_weights_need_targets(self, path):
         with pytest.raises(ValueError, match="sample_weight='weight' has no effect"):
             ParquetBlocks(path, target=None, sample_weight="weight")
 

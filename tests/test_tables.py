@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from decimal import Decimal
 
@@ -503,6 +504,48 @@ class TestDates:
         assert_allclose(encoder.transform(frame), [[0, 1], [1, 0], [-1, 0]], atol=1e-12)
 
 
+class TestLookalikes:
+    @pytest.mark.parametrize(
+        ("values", "kind"),
+        [
+            ([f"{day}/12/2023" for day in range(1, 31)], "dates"),
+            ([f"12/{day}/23 08:15" for day in range(1, 31)], "dates"),
+            ([f"{day}.01.2023" for day in range(1, 31)], "dates"),
+            ([f"2023/01/{day:02d}" for day in range(1, 31)], "dates"),
+            ([f"{day} Jan 2024" for day in range(1, 31)], "dates"),
+            ([f"January {day}, 2024" for day in range(1, 31)], "dates"),
+            ([f"{k},5" for k in range(30)], "numbers"),
+            ([f"{k},234.50" for k in range(1, 31)], "numbers"),
+            ([f"$ {k}" for k in range(30)], "numbers"),
+            ([f"-{k} %" for k in range(30)], "numbers"),
+        ],
+    )
+    def test_text_that_is_not_read_as_what_it_looks_like_warns(self, values, kind):
+        frame = pd.DataFrame({"size": np.arange(60.0), "when": values * 2})
+        with pytest.warns(UserWarning, match=f"Column 'when' of X is text .* like {kind}") as found:
+            TableEncoder(max_categories=20).fit(frame, frame["size"])
+        assert len(found) == 1
+        assert "'mean target'" in str(found[0].message)
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            [f"{k:05d}" for k in range(30)],  # codes
+            [f"{k}.13.7.{k}" for k in range(30)],
+            [f"02139-{k:04d}" for k in range(30)],
+            [f"{k}/40/2023" for k in range(13, 43)],
+            [f"{k}/12/2023" for k in range(1, 30)] + ["unknown"],
+            [f"level {k}" for k in range(30)],
+            ["1,5", "2,5"] * 15,  # few levels, which get an output each
+        ],
+    )
+    def test_other_text_does_not_warn(self, values):
+        frame = pd.DataFrame({"size": np.arange(60.0), "when": values * 2})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            TableEncoder().fit(frame, frame["size"])
+
+
 class TestTables:
     def test_columns_are_found_by_name(self):
         frame = mixed()
@@ -517,6 +560,9 @@ class TestTables:
         encoder = TableEncoder().fit(frame)
         with pytest.raises(ValueError, match="X lacks the column 'color', 'size', which"):
             encoder.transform(frame[["count"]])
+        renamed = frame.rename(columns={"color": "Color"})
+        with pytest.raises(ValueError, match=r"lacks the column 'color', .* Rename 'Color'"):
+            encoder.transform(renamed)
         with pytest.raises(ValueError, match=r"X has the column 'extra', .* not fitted with"):
             encoder.transform(frame.assign(extra=1))
         twice = frame.set_axis(["size", "count", "size"], axis=1)

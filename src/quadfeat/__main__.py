@@ -32,6 +32,8 @@ Commands:
   Run `quadfeat COMMAND --help` for the options and exit codes of a command.
 """
 
+WAY_OUT = "Install with: pip install 'quadfeat[study]'"
+
 
 def _missing() -> list[str]:
     """Return the packages that the command needs and that are not installed."""
@@ -45,6 +47,8 @@ def main() -> None:
         return
     if sys.argv[1:] in (["-h"], ["--help"]):
         print(HELP, end="")
+        if lacking := _missing():
+            print(f"\n  The commands need {', '.join(lacking)}. {WAY_OUT}")
         return
     try:
         from quadfeat.apps.cli import main as command
@@ -52,10 +56,7 @@ def main() -> None:
         if error.name is None or error.name.partition(".")[0] == "quadfeat":
             raise
         missing = ", ".join(dict.fromkeys([error.name, *_missing()]))
-        raise SystemExit(
-            f"quadfeat: error: the command needs {missing}. "
-            "Install with: pip install 'quadfeat[study]'"
-        ) from None
+        raise SystemExit(f"quadfeat: error: the command needs {missing}. {WAY_OUT}") from None
     except KeyboardInterrupt:  # the import takes a second or two
         raise SystemExit(130) from None
     command()

@@ -5,6 +5,7 @@ The columns are computed only after a check has failed, so that valid rows take 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -139,6 +140,16 @@ def is_stream(X: Any) -> bool:
     return isinstance(X, Iterable) and not tabular and not isinstance(X, (str, bytes, dict))
 
 
+def reject_path(X: Any, table: str = "X") -> None:
+    """Raise an error if the user passes the path of a file instead of its content."""
+    if isinstance(X, (str, os.PathLike)):
+        path = os.fspath(X)
+        raise TypeError(
+            f"{table} is the string or path {path!r}, but rows are needed. Read the file, for "
+            "example with pandas.read_csv, or use quadfeat.ParquetBlocks for Parquet files."
+        )
+
+
 def validate_data(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
     """Call scikit-learn's ``validate_data``; name the columns if they do not hold numbers."""
     _reject_stream(X, "X", estimator)
@@ -186,13 +197,16 @@ def holding(columns: Sequence[int], names: Sequence[Any] | None) -> str:
 
 
 def _reject_stream(X: Any, table: str, estimator: Any) -> None:
-    """Raise an error if ``X`` yields blocks of rows."""
+    """Raise an error if ``X`` is a path or yields blocks of rows."""
+    reject_path(X, table)
     if is_stream(X):
         owner = "quadfeat" if estimator is None else type(estimator).__name__
+        # ParquetBlocks without a target yields data frames.
+        item = "X" if getattr(X, "target", ()) is None else "X, y"
         raise TypeError(
             f"{table} is a {type(X).__name__}, which yields blocks of rows. Only fit and score of "
             f"models without y accept blocks; here, {owner} needs an array or a data frame. Pass "
-            "one block at a time, as in np.concatenate([model.predict(X) for X, y in blocks])."
+            f"one block at a time, as in np.concatenate([model.predict(X) for {item} in blocks])."
         )
 
 

@@ -305,16 +305,21 @@ class Checkpoint:
 
     def offer(self, state: Any) -> None:
         """Write the state if a checkpoint is due; warn if writing fails."""
-        if not self.is_due():
-            return
+        if self.is_due():
+            self.keep(state)
+
+    def keep(self, state: Any) -> bool:
+        """Write the state now, and return whether that worked; warn if it fails."""
         try:
             self._write(state)
         except OSError as error:
             self._due = time.monotonic() + SECONDS
             check.warn_user(
                 f"checkpoint={str(self.path)!r} could not be written ({error.strerror or error}). "
-                "The fit continues; a restart would resume from the last checkpoint."
+                "A later fit would resume from the last checkpoint."
             )
+            return False
+        return True
 
     def _write(self, state: Any) -> None:
         assert self.path is not None

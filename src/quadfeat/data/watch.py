@@ -46,6 +46,11 @@ class Watch:
         self.n_done: int = 0 if state is None else state["n_done"]
         self._progress = Progress(verbose, what)
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the state of the pass is written."""
+        return self.checkpoint.path is not None
+
     def begin(self, n_rows: int | None, kept: Kept) -> None:
         """Begin a pass over ``n_rows`` rows; None means that their number is not known."""
         self._progress.total = n_rows
@@ -72,6 +77,15 @@ class Watch:
         if self.checkpoint.is_due():
             self.checkpoint.offer(self._state(kept()))
 
+    def keep_interrupted(self, kept: Kept, interrupt: KeyboardInterrupt) -> None:
+        """Write the state after Ctrl-C, and say so in the interrupt."""
+        n_rows = self._progress.rows
+        if self.keeps_state and n_rows > self.n_done and self.checkpoint.keep(self._state(kept())):
+            interrupt.args = (
+                f"checkpoint={str(self.checkpoint.path)!r} keeps the {n_rows:,} rows so far. Call "
+                "fit again with the same data to resume.",
+            )
+
     def finish(self, n_rows: int = 0) -> None:
         """End the pass; ``n_rows`` is the number of rows that other processes have added."""
         self._progress.add(n_rows)
@@ -86,6 +100,8 @@ class RowWatch(Watch):
 
     At the end of the pass it raises an error if an earlier process has read other rows.
     """
+
+    keeps_state = False
 
     def begin(self, n_rows: int | None, kept: Kept) -> None:
         """Do nothing: the solver writes the first checkpoint."""

@@ -13,6 +13,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from quadfeat._utils import validation as check
+from quadfeat._utils.array_api import to_numpy
 from quadfeat._utils.columns import NotFiniteError
 from quadfeat._utils.fitted import changing, snapshot
 from quadfeat._utils.random import generator
@@ -22,6 +23,7 @@ from quadfeat.io.pickles import VersionedState
 from quadfeat.tables.choosing import FEW_LEVELS, encodings_of, has_many_levels
 from quadfeat.tables.columns import Column, read, read_as
 from quadfeat.tables.encodings import ColumnEncoding
+from quadfeat.tables.lookalikes import lookalikes
 from quadfeat.tables.reading import Table, read_table
 from quadfeat.tables.targets import N_FOLDS, MeanTargets
 
@@ -91,7 +93,9 @@ class TableEncoder(TransformerMixin, VersionedState):
     -----
     The columns of a data frame are found by name, so their order does not matter after
     :meth:`fit`. Unknown levels count as rare; if no level is rare, they are equally far from all
-    levels. Columns keep their kind: text in a column of numbers is an error.
+    levels. Columns keep their kind: text in a column of numbers is an error. Text that only looks
+    like dates or numbers, such as ``31/12/2023`` or ``1,234.50``, stays text, and :meth:`fit`
+    warns.
 
     Mean targets are shrunk to the mean of all rows, by an analysis of variance.
     :meth:`fit_transform` encodes each training row by targets of other rows (cross-fitting), so a
@@ -288,7 +292,7 @@ class TableEncoder(TransformerMixin, VersionedState):
         """Fit the encodings; return the table, its columns, and the targets if they are used."""
         most = check.check_count(self.max_categories, "max_categories", 2)
         generator(self.random_state)  # raises an error if it is not valid
-        table = read_table(X)
+        table, y = read_table(X), to_numpy(y, "y")
         least = self._fewest_rows(table.n_rows)
         draft = copy.copy(self)
         draft.__dict__ = {k: v for k, v in vars(self).items() if not k.endswith("_")}
@@ -304,6 +308,12 @@ class TableEncoder(TransformerMixin, VersionedState):
             raise ValueError(
                 "X has no column to learn from: each column is empty, or is text in which all "
                 "values differ."
+            )
+        for one in lookalikes(columns):
+            check.warn_user(
+                f"Column {table.label(one.position)} of X is text that looks like {one.kind}, such "
+                f"as {one.example!r}, and is encoded as "
+                f"{draft.encodings_[one.position].kind!r}. {one.way_out}"
             )
         with changing(self):
             self.__dict__ = draft.__dict__

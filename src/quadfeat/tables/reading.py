@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
+from quadfeat._utils.array_api import without_mask
 from quadfeat._utils.columns import MOST_COLUMNS, is_stream, names_of_frame
 from quadfeat.data.blocks import is_dask
 
@@ -92,12 +93,13 @@ def _in_order(X: Any, names: list[Any], wanted: list[Any], owner: str) -> tuple[
     if names == wanted:
         return X, names
     lost = sorted(set(wanted) - set(names))
-    if lost:
-        raise ValueError(
-            f"X lacks the column {_listed(lost)}, which {owner} was fitted with. Add the column; "
-            "it may be empty."
-        )
     extra = sorted(set(names) - set(wanted))
+    if lost:
+        similar = [one for one in extra if str(one).lower() == str(lost[0]).lower()]
+        way_out = f"Rename {similar[0]!r}." if similar else "Add the column; it may be empty."
+        raise ValueError(
+            f"X lacks the column {_listed(lost)}, which {owner} was fitted with. {way_out}"
+        )
     if extra:
         raise ValueError(
             f"X has the column {_listed(extra)}, which {owner} was not fitted with. Drop it, or "
@@ -132,6 +134,8 @@ def _reject_others(X: Any) -> None:
 
 def _array(X: Any) -> Any:
     """Return an array, or the rows of a list, as a checked array of two dimensions."""
+    if isinstance(X, np.ma.MaskedArray):
+        X = without_mask(X)
     if not hasattr(X, "dtype") and not hasattr(X, "__array__"):
         X = np.array(X, dtype=object)  # keep numbers apart from text
     return check_array(X, dtype=None, ensure_all_finite=False, input_name="X")

@@ -21,7 +21,7 @@ from quadfeat.tables.categories import OneHotEncoding
 from quadfeat.tables.columns import Column
 from quadfeat.tables.encodings import ColumnEncoding, check_levels, positions
 
-FEWEST_ROWS = 2  # of a learned level
+FEWEST_ROWS = 2  # a level in fewer rows has no mean of its own
 N_FOLDS = 5
 
 # At most this many classes or targets have an output, those in most rows.
