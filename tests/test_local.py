@@ -159,7 +159,13 @@ class TestPredictions:
         squares = (values - whole.loo_predictions_) ** 2 / total
         expected = -0.5 * np.sum(squares + np.log(2 * np.pi * total))
         assert_allclose(whole.loo_log_likelihood_, expected, rtol=1e-9)
-        assert_allclose(squares.mean(), 1.0)  # the variances are calibrated
+        # The variances are calibrated, with one more row that stands for the next copy of a row.
+        latent = np.array(variances) / whole.signal_variance_
+        copies = 1.0 / (1.0 / latent + 1.0 / whole.alpha_)
+        of_copy = copies.min() * whole.signal_variance_ + whole.noise_variance_
+        copy = np.mean((values - whole.loo_predictions_) ** 2) / of_copy
+        assert np.isinf(whole._solution.variances.freedom).all()
+        assert_allclose(np.append(squares, copy).mean(), 1.0)
 
     def test_batches_and_threads_change_nothing(self, given):
         whole = given.predict(QUERIES, return_std=True)
@@ -194,6 +200,36 @@ class TestPredictions:
         assert widths[2] > widths[1]
         prior = model.predict([[500.0, 5.0]], return_std=True)[1][0] ** 2
         assert prior >= model.signal_variance_
+
+    def test_intervals_are_wide_where_targets_vary(self):
+        """Their width follows the spread of the targets of the neighbors."""
+        random = np.random.default_rng(5)
+        rows = random.uniform(0.0, 10.0, (1600, 1))
+        noise = np.where(rows[:, 0] < 5.0, 0.1, 1.0)
+        values = np.sin(rows[:, 0]) + noise * random.standard_normal(len(rows))
+        model = LocalGaussianProcess("matern32", n_neighbors=32, lengthscales="ard")
+        model.fit(rows[:1000], values[:1000])
+        lower, upper = model.predict_interval([[2.0], [8.0]])
+        assert 4.0 < (upper - lower)[1] / (upper - lower)[0] < 16.0
+        lower, upper = model.predict_interval(rows[1000:])
+        inside = (lower <= values[1000:]) & (values[1000:] <= upper)
+        for half in (rows[1000:, 0] < 5.0, rows[1000:, 0] >= 5.0):
+            assert 0.82 < inside[half].mean() < 0.995
+
+    def test_a_near_copy_that_differs_is_not_impossible(self):
+        """All near copies of the training rows agree, but a new one does not."""
+        random = np.random.default_rng(7)
+        rows = random.standard_normal((500, 6))
+        values = random.standard_normal(500)
+        near = rows[:50] + 1e-4 * random.standard_normal((50, 6))
+        model = LocalGaussianProcess("matern12", n_neighbors=16)
+        model.fit(np.vstack([rows, near]), np.append(values, values[:50]))
+        mean, deviation = model.predict(rows[50:] + 1e-9, return_std=True)
+        assert_allclose(mean, values[50:], atol=0.1)
+        deviation = np.sqrt(deviation**2 + model.noise_variance_)
+        # The errors of about 50 near copies are at most as large as one error of other rows.
+        assert (deviation > 0.02).all()
+        assert (deviation < 0.3).all()
 
     def test_queries_of_any_size(self, given):
         mean, deviation = given.predict([[1e9, 1e9], [1e200, 0.0], [-1e308, 1e308]], True)
@@ -352,6 +388,19 @@ class TestUnusualRows:
         kernel = kernels.Matern(2.5, length_scale=unit * np.array([1.5, 6.0]))
         model = clone(GIVEN).set_params(kernel=kernel).fit(unit * X, Y)
         assert_allclose(model.predict(unit * QUERIES), given.predict(QUERIES), rtol=1e-9)
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("unit", [2.0**-700, 2.0**700])
+    def test_targets_whose_squares_are_out_of_range(self, unit):
+        few, values = X[:120], Y[:120]
+        model = LocalGaussianProcess("matern32", lengthscales="ard", n_neighbors=16)
+        one, other = clone(model).fit(few, values), clone(model).fit(few, unit * values)
+        for found, expected in zip(
+            (*other.predict(QUERIES, True), *other.predict_interval(QUERIES)),
+            (*one.predict(QUERIES, True), *one.predict_interval(QUERIES)),
+            strict=True,
+        ):
+            assert_array_equal(found, unit * expected)
 
     def test_rows_on_a_grid(self):
         grid = np.stack(np.meshgrid(np.arange(9.0), np.arange(9.0)), axis=-1).reshape(-1, 2)

@@ -190,6 +190,8 @@ class QuadratureModel(FittedModel):
         solver.check_rows(rows, problem.penalty)
         checkpoint.check_state(state, solver.check_state)
         work = Work(checkpoint, state, kept_map(self), verbose=bool(self.verbose))
+        if state and state.get("n_done") == 0:
+            work.show(f"resumed from checkpoint={str(self.checkpoint)!r}, which has the map")
         if solved is None:
             solved = solver.solve(settled(solver, problem, rows), rows, work)
         self._solution: Any = solved

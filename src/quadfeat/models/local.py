@@ -18,7 +18,7 @@ from quadfeat.models.local_model import LocalModel
 from quadfeat.models.numeric_targets import NumericTargetsMixin
 from quadfeat.models.predictions import shaped
 from quadfeat.models.scores import BlockScoreMixin
-from quadfeat.neighbors.fit import LocalFit
+from quadfeat.neighbors.fit import LocalFit, units_of
 from quadfeat.neighbors.goals import NumericGoal
 from quadfeat.neighbors.rows import DistinctRows
 
@@ -38,8 +38,10 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     kernel : Kernel or str, default="auto"
         ``"auto"`` learns a lengthscale for each column with several families of kernels, and
         selects one by leave-one-out errors. It also compresses columns with heavy tails and learns
-        with squared errors instead of the likelihood, if this reduces leave-one-out errors. Other
-        values are as in :class:`QuadratureFeatures`. The kernel has to depend on Euclidean
+        with squared errors instead of the likelihood, if this reduces leave-one-out errors. In
+        tables of more than 128 columns, it compares rows by their first 64 principal columns,
+        unless all columns are better; ``kernel_`` is then a :class:`~quadfeat.kernels.Metric`.
+        Other values are as in :class:`QuadratureFeatures`. The kernel has to depend on Euclidean
         distances, as Gaussian, Matern and rational quadratic kernels do, alone or in a
         :class:`~quadfeat.kernels.Metric`.
     gamma : float, {"scale", "auto"} or array of shape (n_features,), default=None
@@ -51,14 +53,16 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
         The ratio of noise variance to signal variance. ``"auto"`` learns it.
     lengthscales : {"isotropic", "ard"}, default=None
         The lengthscales to learn: one for all columns, or one for each column. None means
-        ``"ard"`` for ``kernel="auto"``, and does not learn lengthscales for other kernels.
+        ``"ard"`` for ``kernel="auto"``, also of principal columns, and does not learn lengthscales
+        for other kernels.
     search : {"auto", "exact", "approximate"}, default="auto"
         How to find the nearest rows. ``"auto"`` is exact, unless this takes more than about 2 ms
         for each row and faiss is installed (``pip install "quadfeat[local]"``). An approximate
         search compares a row with the nearest clusters of rows.
     time_limit : float, default=None
-        Seconds after which learning stops and uses the best kernel so far. None means no limit. The
-        step that is running is finished first.
+        Seconds after which learning stops and uses the best kernel so far. None means no limit. Up
+        to 40% of this time is kept for choosing the number of neighbors. The step that is running
+        is finished first.
     n_jobs : int, default=None
         Number of threads, as in :class:`QuadratureFeatures`. The result does not depend on it.
     verbose : bool, default=False
@@ -76,7 +80,8 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
         The share of the nearest rows that the search finds, measured on a sample; 1 if the search
         is exact.
     signal_variance_, noise_variance_ : float or ndarray of shape (n_outputs,)
-        Variances of the Gaussian process. The noise variance is that of a row of weight 1.
+        Variances of the Gaussian process, estimated from leave-one-out errors. The signal variance
+        is the mean over neighborhoods. The noise variance is that of a row of weight 1.
     candidates_, why_ : tuple of KernelCandidate, str
         The kernels that were tried, with leave-one-out losses, and the reason for the first one.
         ``n_columns`` of a candidate is its number of neighbors.
@@ -99,9 +104,14 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     The model keeps all training rows, and its pickles and files contain them. Prediction takes time
     of order ``n_neighbors ** 3`` for each row.
 
-    Each neighborhood has its own constant mean with a flat prior. Signal and noise variance are
-    scaled so that the leave-one-out errors of up to 4096 rows have the variances that the process
-    predicts. Copies of a row are merged, so for predictions, a weight of 2 is equivalent to a copy.
+    Each neighborhood has its own constant mean with a flat prior, and its own signal variance:
+    where the targets of the neighbors vary more than elsewhere, standard deviations are larger. How
+    much they differ, and the mean signal and noise variance, maximize the likelihood of the
+    leave-one-out errors of up to 4096 rows. One more error stands for the first row that differs
+    from a near copy. So the ratio of both variances may differ from ``alpha_``, which predictions
+    use. With as many neighbors as rows, there is one signal variance.
+
+    Copies of a row are merged, so for predictions, a weight of 2 is equivalent to a copy.
     Prediction intervals are for targets of mean weight, so weights and copies may give slightly
     different intervals.
 
@@ -131,6 +141,10 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     def _extended(self, before: LocalFit, rows: Rows) -> Table:
         """Return the rows of an earlier fit together with more rows."""
         return Table(before.X, before.Y, before.weights).merged(rows.each(Table.of, Table.merged))
+
+    def _distinct_rows(self, table: Table) -> DistinctRows:
+        # In other units, squares of targets could be beyond the range of float64.
+        return DistinctRows.of(table.X, table.Y / units_of(table.Y), table.weights)
 
     def _goal(self, rows: DistinctRows) -> NumericGoal:
         """Return what the search for settings optimizes."""
@@ -164,15 +178,14 @@ class LocalGaussianProcess(BlockScoreMixin, NumericTargetsMixin, RegressorMixin,
     @property
     @on_snapshot
     def signal_variance_(self) -> Any:
-        """Variance of the signal."""
+        """Variance of the signal, the mean over neighborhoods."""
         return self._per_output(predictions.calibrated(self, "signal_variance_").signal_variance)
 
     @property
     @on_snapshot
     def noise_variance_(self) -> Any:
         """Variance of the noise of a row of weight 1."""
-        solution = predictions.calibrated(self, "noise_variance_")
-        return self._per_output(solution.alpha * solution.signal_variance)
+        return self._per_output(predictions.calibrated(self, "noise_variance_").noise_variance)
 
     @property
     @on_snapshot

@@ -191,7 +191,7 @@ class LocalGaussianProcessClassifier(
     def _decisions(self, X: Any) -> Float64Array:
         check_finite(X)
         solution = self._solved()
-        return solution.predict(check.to_dense_float64(X), n_threads(self.n_jobs))[0]
+        return solution.predict(check.to_dense_float64(X), n_threads(self.n_jobs)).mean
 
     @property
     @on_snapshot

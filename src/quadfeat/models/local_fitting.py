@@ -22,6 +22,7 @@ from quadfeat.neighbors.fit import LocalFit
 from quadfeat.neighbors.learning import LocalSearch, Tried, Wanted
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.search import SEARCHES
+from quadfeat.neighbors.wide import WIDE, WideSearch
 
 LENGTHSCALES = ("isotropic", "ard")
 
@@ -165,14 +166,23 @@ def fit_local(model: Any, table: Table) -> tuple[LocalFit, Choice]:
     check_any_row(table)
     clock = Clock(model.time_limit, verbose=bool(model.verbose))
     wanted = wanted_of(model, table)
-    rows = DistinctRows.of(*table)
-    search = LocalSearch(model._goal(rows), wanted, clock, n_threads(model.n_jobs))
+    rows = model._distinct_rows(table)
+    search: LocalSearch | WideSearch
+    if tries_principal_columns(model, rows):
+        search = WideSearch(model._goal, rows, wanted, clock, n_threads(model.n_jobs))
+    else:
+        search = LocalSearch(model._goal(rows), wanted, clock, n_threads(model.n_jobs))
     best = search.run()
     candidates = tuple(candidate_of(one, wanted) for one in search.tried)
     kernel = kernel_of(best, wanted)
     settings = best.settings
     found = model._fit_kind(*table, kernel, settings.alpha, settings.n_neighbors, model.search)
     return found, Choice(reason(best, search), candidates)
+
+
+def tries_principal_columns(model: Any, rows: DistinctRows) -> bool:
+    """Return whether a model may compare rows by the principal columns of a wide table."""
+    return finds_kernel(model) and model.lengthscales is None and rows.X.shape[1] > WIDE
 
 
 def kernel_of(tried: Tried, wanted: Wanted) -> Kernel:
@@ -183,7 +193,7 @@ def kernel_of(tried: Tried, wanted: Wanted) -> Kernel:
         kernel = with_factors(kernel, settings.factors)
     if projection is None:
         return kernel
-    if wanted.lengthscales is None:
+    if wanted.lengthscales is None or projection.knee is None:
         matrix = projection.matrix
         return Metric(kernel, matrix, center=projection.center, knee=projection.knee)
     center, d = projection.center, projection.n_features_in
@@ -206,7 +216,7 @@ def candidate_of(tried: Tried, wanted: Wanted) -> KernelCandidate:
     )
 
 
-def reason(best: Tried, search: LocalSearch) -> str:
+def reason(best: Tried, search: LocalSearch | WideSearch) -> str:
     """Return the reason for the best settings, which are the first that were tried."""
     tried, goal = search.tried, search.goal
     if not tried:

@@ -73,6 +73,10 @@ class LocalModel(LocalAttributes):
         """Return the rows of an earlier fit together with more rows."""
         raise NotImplementedError
 
+    def _distinct_rows(self, table: Table) -> DistinctRows:
+        """Return the rows to learn settings from."""
+        return DistinctRows.of(*table)
+
     def _goal(self, rows: DistinctRows) -> Goal:
         """Return what the search for settings optimizes."""
         raise NotImplementedError

@@ -11,10 +11,10 @@ from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import is_dask
 from quadfeat.engine.threads import n_threads
-from quadfeat.models.intervals import Scores, bounds, check_coverage
+from quadfeat.models.intervals import Scores, check_coverage
 from quadfeat.models.lazy import lazily
 from quadfeat.models.predictions import shaped
-from quadfeat.neighbors.conditional import Neighborhoods, condition
+from quadfeat.neighbors.conditional import Conditional, Neighborhoods, condition
 from quadfeat.neighbors.fit import LocalFit
 from quadfeat.neighbors.search import NearestRows
 
@@ -29,11 +29,10 @@ def predicted(model: Any, X: Any, *, return_std: bool) -> Any:
             return lazily(model, "predict", X, output_shape(model))
         both = lazily(model, mean_and_deviation, X, (2, *output_shape(model)))
         return both[:, 0], both[:, 1]
-    mean, variance = latent(model, X)
+    found = conditional(model, X)
     if not return_std:
-        return shaped(model, mean)
-    deviation = np.sqrt(np.multiply.outer(variance, model._solution.signal_variance))
-    return shaped(model, mean), shaped(model, deviation)
+        return shaped(model, found.mean)
+    return shaped(model, found.mean), shaped(model, model._solution.deviations(found))
 
 
 def mean_and_deviation(model: Any, X: Any) -> Array:
@@ -41,8 +40,8 @@ def mean_and_deviation(model: Any, X: Any) -> Array:
     return np.stack(predicted(model, X, return_std=True), axis=1)
 
 
-def latent(model: Any, X: Any) -> tuple[Float64Array, Float64Array]:
-    """Return means, shape (n_rows, n_outputs), and relative variances of the latent function."""
+def conditional(model: Any, X: Any) -> Conditional:
+    """Return the distributions of the latent function at rows."""
     solution: LocalFit = model._solved()
     return solution.predict(model._rows(X), n_threads(model.n_jobs))
 
@@ -50,7 +49,7 @@ def latent(model: Any, X: Any) -> tuple[Float64Array, Float64Array]:
 def calibrated(model: Any, what: str) -> LocalFit:
     """Return the fit of a model if variances can be estimated; otherwise raise an error."""
     solution: LocalFit = model._solved()
-    if np.isnan(solution.signal_variance).any():
+    if np.isnan(solution.variances.signal).any():
         raise ValueError(
             f"{what} needs a variance, but all rows in X are equal. Fit different rows."
         )
@@ -66,17 +65,16 @@ def scores_of(solution: LocalFit) -> Scores:
     """Return the scores of rows that were left out; see :mod:`quadfeat.models.intervals`."""
     found = solution.left_out()
     errors = np.abs(solution.Y[found.rows] - found.mean)
-    variances = found.variance + target_noise(solution)
-    deviations = np.sqrt(np.multiply.outer(variances, solution.signal_variance))
+    deviations = target_deviations(solution, found.found)
     # A constant output has errors and deviations of zero.
     values = errors / np.where(deviations > 0, deviations, 1.0)
     order = np.argsort(values, axis=0, kind="stable")
     return Scores(np.take_along_axis(values, order, axis=0), solution.weights[found.rows][order])
 
 
-def target_noise(solution: LocalFit) -> float:
-    """Return the relative noise variance of a row of mean weight."""
-    return solution.alpha / float(solution.weights.mean())
+def target_deviations(solution: LocalFit, found: Conditional) -> Float64Array:
+    """Return the standard deviations of targets of mean weight."""
+    return solution.deviations(found, 1.0 / float(solution.weights.mean()))
 
 
 def intervals(model: Any, X: Any, coverage: float) -> Any:
@@ -94,10 +92,9 @@ def intervals(model: Any, X: Any, coverage: float) -> Any:
 
 def bounds_of(model: Any, X: Any, quantiles: Float64Array) -> Array:
     """Return lower and upper bounds, shape (n_rows, 2) or (n_rows, 2, n_outputs)."""
-    mean, variance = latent(model, X)
-    solution: LocalFit = model._solution
-    noise = target_noise(solution)
-    both = bounds(mean, variance / noise, noise * solution.signal_variance, quantiles)
+    found = conditional(model, X)
+    steps = target_deviations(model._solution, found) * quantiles
+    both = np.stack([found.mean - steps, found.mean + steps], axis=1)
     return both[:, :, 0] if model._one_output else both
 
 
@@ -117,7 +114,9 @@ def sampled(model: Any, X: Any, n_samples: int, random_state: Any) -> Array:
     queries = settings.queries(new)
     threads = n_threads(model.n_jobs)
     nearest = NearestRows(points, threads, settings.search).to(queries, k)
-    signal = solution.signal_variance / solution.unit**2
+    # The signal variance near a row is that of the targets, not of the values that are drawn.
+    near = solution.process.with_threads(threads).predict(new)
+    signal = solution.variances.signal * solution.variances.scales(near.squares)
     drawn = np.empty((len(new), solution.n_outputs, n_samples))
     for n, query in enumerate(queries):
         among = np.vstack([points[nearest[n]], queries[:n]])
@@ -134,7 +133,7 @@ def sampled(model: Any, X: Any, n_samples: int, random_state: Any) -> Array:
         flat = targets.reshape(len(order), -1)
         hood = Neighborhoods.of(query[None], among[order], flat, weights, own[None])
         found = condition(settings.kernel, hood, settings.alpha)
-        deviation = np.sqrt(found.variance[0] * signal)
+        deviation = np.sqrt(found.variance[0] * signal[n])
         steps = rng.standard_normal(drawn.shape[1:])
         drawn[n] = found.mean.reshape(steps.shape) + deviation[:, None] * steps
     values = solution.center[:, None] + solution.unit[:, None] * drawn[of_given.reshape(-1)]

@@ -90,9 +90,10 @@ class QuadratureRidge(BlockScoreMixin, NumericTargetsMixin, RegressorMixin, Quad
         known. For Dask collections, only the final number of rows is shown, because Dask shows the
         progress of its tasks.
     checkpoint : str or path, default=None
-        A file for the state of the fit, which is updated from time to time. If a fit is killed,
-        start it again with the same data to resume; the result is the same. A missing folder is
-        created. The file contains no code, has a checksum, and is removed at the end of the fit.
+        A file for the state of the fit, which is updated from time to time and on Ctrl-C. If a fit
+        is killed, start it again with the same data to resume; the result is the same. A missing
+        folder is created. The file contains no code, has a checksum, and is removed at the end of
+        the fit.
 
     Attributes
     ----------

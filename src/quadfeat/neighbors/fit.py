@@ -18,6 +18,7 @@ from quadfeat.neighbors.process import LocalProcess
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.search import SEARCHES
 from quadfeat.neighbors.settings import Settings
+from quadfeat.neighbors.variances import Variances
 
 # Number of distinct rows to leave out in turn, to calibrate variances.
 CALIBRATION_ROWS = 4096
@@ -30,14 +31,34 @@ class LeftOutRows(NamedTuple):
     ----------
     rows : int array of shape (n_rows,)
         Indices of the rows of the table.
-    mean : array of shape (n_rows, n_outputs)
-    variance : array of shape (n_rows,)
-        Variances of the latent function, relative to the signal variance.
+    found : Conditional
+        Their distributions, with means in the units of the targets.
     """
 
     rows: NDArray[np.intp]
-    mean: Float64Array
-    variance: Float64Array
+    found: Conditional
+
+    @property
+    def mean(self) -> Float64Array:
+        """The predictions, shape (n_rows, n_outputs)."""
+        return self.found.mean
+
+
+def centers_of(Y: Float64Array) -> Float64Array:
+    """Return the mean of each output."""
+    return np.asarray(Y[0] + np.mean(Y - Y[0], axis=0))
+
+
+def units_of(Y: Float64Array) -> Float64Array:
+    """Return the unit of each output, a power of two near its spread.
+
+    Examples
+    --------
+    >>> units_of(np.array([[1e-200, 7.0], [3e-200, 7.0]])) / [2.0**-664, 1.0]
+    array([1., 1.])
+    """
+    spread = np.abs(Y - centers_of(Y)).max(axis=0)
+    return np.asarray(np.where(spread > 0, np.ldexp(1.0, np.frexp(spread)[1]), 1.0))
 
 
 @register
@@ -110,13 +131,12 @@ class LocalFit:
     @cached_property
     def center(self) -> Float64Array:
         """The mean of each output."""
-        return np.asarray(self.Y[0] + np.mean(self.Y - self.Y[0], axis=0))
+        return centers_of(self.Y)
 
     @cached_property
     def unit(self) -> Float64Array:
         """The unit of each output, a power of two near its spread."""
-        spread = np.abs(self.Y - self.center).max(axis=0)
-        return np.asarray(np.where(spread > 0, np.ldexp(1.0, np.frexp(spread)[1]), 1.0))
+        return units_of(self.Y)
 
     @cached_property
     def rows(self) -> DistinctRows:
@@ -130,15 +150,56 @@ class LocalFit:
         settings = Settings.of(self.kernel, d, self.alpha, self.n_neighbors, self.search)
         return LocalProcess(self.rows, settings)
 
-    def predict(self, X: Float64Array, n_threads: int) -> tuple[Float64Array, Float64Array]:
-        """Return the means, shape (n_queries, n_outputs), and the relative variances."""
+    def predict(self, X: Float64Array, n_threads: int) -> Conditional:
+        """Return the distributions at rows, with means in the units of the targets."""
         found = self.process.with_threads(n_threads).predict(X)
-        return self.center + self.unit * found.mean, found.variance
+        return found._replace(mean=self.center + self.unit * found.mean)
+
+    def deviations(self, found: Conditional, noise: float = 0.0) -> Float64Array:
+        """Return standard deviations of targets with some noise, shape (n_queries, n_outputs).
+
+        ``noise`` is relative to that of a row of weight 1. Without noise, these are the standard
+        deviations of the latent function.
+        """
+        return np.asarray(self.unit * np.sqrt(self.variances.of_targets(found, noise)))
 
     @cached_property
     def calibration(self) -> Conditional:
         """The distributions at some distinct rows, given all other rows."""
         return self.process.left_out(np.arange(min(CALIBRATION_ROWS, self.rows.size)))
+
+    @cached_property
+    def variances(self) -> Variances:
+        """The variances of the outputs in their units, which calibrate leave-one-out errors.
+
+        They are NaN if there is only one distinct row.
+        """
+        rows = self.rows
+        if rows.size < 2:
+            return Variances.unknown(self.n_outputs)
+        found = self.calibration
+        size = len(found.mean)
+        n_neighbors = min(self.n_neighbors, rows.size - 1)
+        return Variances.of(
+            rows.Y[:size] - found.mean,
+            found,
+            1.0 / rows.weights[:size],
+            self.alpha,
+            n_neighbors,
+            scatter=rows.scatter[:size].sum(axis=0),
+            n_spare=float(rows.n_spare[:size].sum()),
+            is_whole=n_neighbors == rows.size - 1,
+        )
+
+    @property
+    def signal_variance(self) -> Float64Array:
+        """The signal variance of each output."""
+        return np.asarray(self.variances.signal * self.unit**2)
+
+    @property
+    def noise_variance(self) -> Float64Array:
+        """The noise variance of each output, of a row of weight 1."""
+        return np.asarray(self.variances.noise * self.unit**2)
 
     def left_out(self, *, every: bool = False) -> LeftOutRows:
         """Predict rows of the table without them and their copies: some, or ``every`` row."""
@@ -146,31 +207,15 @@ class LocalFit:
         found = self.process.left_out(np.arange(rows.size)) if every else self.calibration
         given = np.flatnonzero(rows.of_given < len(found.mean))
         which = rows.of_given[given]
-        mean = self.center + self.unit * found.mean[which]
-        return LeftOutRows(given, mean, found.variance[which])
-
-    @cached_property
-    def signal_variance(self) -> Float64Array:
-        """The signal variance of each output, which calibrates leave-one-out errors.
-
-        It is NaN if there is only one distinct row.
-        """
-        rows = self.rows
-        if rows.size < 2:
-            return np.full(self.n_outputs, np.nan)
-        found = self.calibration
-        size = len(found.mean)
-        variances = found.variance + self.alpha / rows.weights[:size]
-        squares = (rows.Y[:size] - found.mean) ** 2 / variances[:, None]
-        return np.asarray(squares.mean(axis=0) * self.unit**2)
+        parts = Conditional(*(part[which] for part in found))
+        return LeftOutRows(given, parts._replace(mean=self.center + self.unit * parts.mean))
 
     def log_likelihood(self) -> float:
         """Return the leave-one-out log likelihood of all distinct rows."""
         rows = self.rows
         found = self.process.left_out(np.arange(rows.size))
-        signal = self.signal_variance / self.unit**2
-        varying = signal > 0
-        variances = np.multiply.outer(found.variance + self.alpha / rows.weights, signal[varying])
+        varying = self.variances.signal > 0
+        variances = self.variances.of_targets(found, 1.0 / rows.weights)[:, varying]
         squares = (rows.Y - found.mean)[:, varying] ** 2 / variances
         logarithms = np.log(2.0 * np.pi * variances) + 2.0 * np.log(self.unit[varying])
         return float(-0.5 * np.sum(squares + logarithms))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -73,6 +74,12 @@ TOLERANCE = 0.01
 COMPRESSION_GAIN = 0.02
 SQUARES_GAIN = 0.05
 
+# Kernels are learned until this part of the time limit has passed, and their start until the other
+# one. The rest is for the number of neighbors: on mnist, 256 instead of 32 of them reduce the log
+# loss from 0.081 to 0.049, and other families hardly change it.
+PART_FOR_LEARNING = 0.6
+PART_FOR_START = 0.2
+
 # Round learned logarithms to this step, so that rounding errors do not change results.
 LOG_STEP = 1e-3
 
@@ -121,6 +128,8 @@ class Wanted:
         The projection of the given kernel, if it has one.
     search : {"auto", "exact", "approximate"}
         How to search for neighbors.
+    compresses : bool
+        Whether columns with heavy tails may be compressed, unless the kernel is given.
     """
 
     families: dict[str, SeparationKernel]
@@ -129,6 +138,7 @@ class Wanted:
     n_neighbors: int | None
     projection: Projection | None = None
     search: str = "exact"
+    compresses: bool = True
 
     @property
     def is_given(self) -> bool:
@@ -194,7 +204,7 @@ class LocalSearch:
         best = self._best_way(name, start)
         first, kind = best.settings, best.name.removeprefix(name)
         for name, other in others:
-            if self.clock.is_over():
+            if self._is_late:
                 break
             now = time.monotonic()
             ratio = other.usual_factor(1) / kernel.usual_factor(1)
@@ -211,7 +221,8 @@ class LocalSearch:
         The goal of the search changes to the one that found them.
         """
         starts = {"": start}
-        tries_tails = not self.wanted.is_given and not self.clock.is_over()
+        wanted = self.wanted
+        tries_tails = wanted.compresses and not wanted.is_given and not self._is_late
         if tries_tails and (projection := compressing(self.rows)) is not None:
             # Lengthscales were learned with clipped outliers, so they also suit compressed tails.
             starts[COMPRESSED] = self._best_width(replace(start, projection=projection))[1]
@@ -220,7 +231,7 @@ class LocalSearch:
         # If all rows are in batches, a smaller error may be due to chance.
         if self.wanted.is_given or other is None or self.n_learning == self.rows.size:
             return best
-        if self.clock.is_over():
+        if self._is_late:
             return best
         self.goal = other
         found = self._best_columns(name, starts, SQUARES)
@@ -257,7 +268,7 @@ class LocalSearch:
                 self.rows.Y[part],
                 each=wanted.lengthscales == "ard",
                 ranges=np.ptp(X, axis=0),
-                stop=self.clock.is_over,
+                stop=partial(self.clock.is_over, PART_FOR_START),
             )
             found, alpha = learned.kernel, learned.alpha
         factors = np.broadcast_to(found.input_factor(d), d).astype(np.float64)
@@ -270,6 +281,17 @@ class LocalSearch:
         if self.goal.tries_usual_scales and wanted.lengthscales == "ard":
             starts.append(self._usual(starts[0]))
         return min((self._best_width(one) for one in starts), key=itemgetter(0))[1]
+
+    def loss_at(self, factors: Float64Array) -> float:
+        """Return the leave-one-out loss of a few rows with the best multiple of some factors."""
+        wanted, kernel = self.wanted, next(iter(self.wanted.families.values()))
+        number = LEARNING_NEIGHBORS if wanted.n_neighbors is None else wanted.n_neighbors
+        alpha = START_ALPHA if wanted.alpha is None else wanted.alpha / self.goal.weight
+        given = Settings(kernel, factors, alpha, number, wanted.projection, wanted.search)
+        with threadpool_limits(1, user_api="blas"):
+            settings = self._best_width(given)[1]
+            which = np.arange(min(START_ROWS, self.n_learning))
+            return self.goal.validated(self._process(settings), which)[0]
 
     def _usual(self, settings: Settings) -> Settings:
         """Return settings with the usual scale of each column, where a sample has one."""
@@ -291,7 +313,7 @@ class LocalSearch:
         alphas = {settings.alpha: None} | dict.fromkeys(START_ALPHAS)
         found: list[tuple[float, Settings]] = []
         for multiple in MULTIPLES:
-            if found and self.clock.is_over():
+            if found and self._is_late:
                 break
             for alpha in alphas if self.wanted.alpha is None else (settings.alpha,):
                 other = replace(settings, factors=settings.factors * multiple, alpha=alpha)
@@ -302,7 +324,7 @@ class LocalSearch:
     def _refined(self, settings: Settings, number: int) -> Settings:
         """Return settings that are more likely, for the batch of this number."""
         wanted, d = self.wanted, len(settings.factors)
-        if self.clock.is_over() or (wanted.lengthscales is None and wanted.alpha is not None):
+        if self._is_late or (wanted.lengthscales is None and wanted.alpha is not None):
             return settings
         process = self._process(settings)
         size = min(BATCH_ROWS, self.n_learning)
@@ -340,9 +362,14 @@ class LocalSearch:
         self.clock.show(f"refined {settings.kernel}")
         return settings.changed(full @ (LOG_STEP * np.round(steps / LOG_STEP)))
 
+    @property
+    def _is_late(self) -> bool:
+        """Whether the time for learning is over."""
+        return self.clock.is_over(PART_FOR_LEARNING)
+
     def _stop_if_over(self, _: Float64Array) -> None:
-        """End the search for settings at the step that passes the time limit."""
-        if self.clock.is_over():
+        """End the search for settings at the step that passes the time for learning."""
+        if self._is_late:
             raise StopIteration
 
     def _validated(self, name: str, settings: Settings, start: float | None = None) -> Tried:

@@ -18,15 +18,17 @@ def condition(
 ) -> Conditional:
     """Return the distribution of the latent function at each query."""
     size, n_outputs = hoods.size, hoods.point_targets.shape[1]
-    mean, variance, jitter = np.empty((size, n_outputs)), np.empty((size, 1)), np.empty((size, 1))
+    mean, squares = np.empty((size, n_outputs)), np.empty((size, n_outputs))
+    variance, jitter = np.empty((size, 1)), np.empty((size, 1))
     core.native_condition(
         **_arguments(kernel, hoods, alpha),
         mean=mean,
         variance=variance,
+        squares=squares,
         jitter=jitter,
         n_threads=n_threads,
     )
-    return Conditional(mean, variance[:, 0], jitter[:, 0])
+    return Conditional(mean, variance[:, 0], squares, jitter[:, 0])
 
 
 def pull_back(

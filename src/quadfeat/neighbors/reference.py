@@ -19,19 +19,23 @@ JITTERS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
 
 class Conditional(NamedTuple):
-    """The distributions of the latent function at some queries.
+    r"""The distributions of the latent function at some queries.
 
     Attributes
     ----------
     mean : array of shape (n_queries, n_outputs)
     variance : array of shape (n_queries,)
         The variance relative to the signal variance.
+    squares : array of shape (n_queries, n_outputs)
+        For the targets of the neighbors, :math:`(y - b 1)^\top A^{-1} (y - b 1)`, with the most
+        likely :math:`b`. Its mean is the signal variance times the number of neighbors minus one.
     jitter : array of shape (n_queries,)
         The number added to the diagonal of each matrix, relative to its mean.
     """
 
     mean: Float64Array
     variance: Float64Array
+    squares: Float64Array
     jitter: Float64Array
 
 
@@ -51,7 +55,7 @@ def _condition(kernel: SeparationKernel, hoods: Neighborhoods, alpha: float) -> 
     matrices, with_query, _, _ = _covariances(kernel, hoods, alpha)
     lower, jitter = cholesky(matrices)
     solved = _Solved(lower, with_query, hoods.targets)
-    return Conditional(solved.mean, np.maximum(solved.variance, 0.0), jitter)
+    return Conditional(solved.mean, np.maximum(solved.variance, 0.0), solved.squares, jitter)
 
 
 def pull_back(
@@ -135,6 +139,7 @@ class _Solved:
         self.rest = 1.0 - np.einsum("nk,nk->n", one, query)
         self.intercept = np.einsum("nk,nko->no", one, outputs) / self.of_ones[:, None]
         residual = outputs - one[:, :, None] * self.intercept[:, None]
+        self.squares = np.sum(residual**2, axis=1)
         self.mean = self.intercept + np.einsum("nk,nko->no", query, residual)
         self.variance = 1.0 - np.einsum("nk,nk->n", query, query) + self.rest**2 / self.of_ones
 
