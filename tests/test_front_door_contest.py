@@ -644,7 +644,7 @@ class TestTimeLimit:
             model.set_params(time_limit=60).fit(X, y)
         assert [row.took_part for row in model.leaderboard_] == [True, False]
         assert clock.now == 60
-        # Time that is too short for it is not reserved.
+        # Less time than the final fit needs is not reserved for it.
         clock.now = 0.0
         model.set_params(time_limit=50).fit(X, y)
         assert [row.took_part for row in model.leaderboard_] == [True, True]
@@ -704,7 +704,7 @@ class TestTimeLimit:
 
     @pytest.mark.parametrize("limit", [1e9, 1e300, None])
     def test_large_limits_change_nothing(self, limit):
-        # `error` is the filter of all tests, so there is no warning.
+        # All tests turn warnings into errors, so this also checks that there is none.
         model = KernelRegressor(limit, candidates=[FeaturesCandidate(64)]).fit(X[:60], y[:60])
         expected = regressor([FeaturesCandidate(64)]).fit(X[:60], y[:60])
         assert_array_equal(model.predict(NEW), expected.predict(NEW))
@@ -713,7 +713,7 @@ class TestTimeLimit:
         candidates = [FeaturesCandidate(64), MoreFeaturesCandidate(200_000)]
         model = KernelRegressor(600, candidates=candidates, cv=ShuffleSplit(1, random_state=0))
         model.fit(X[:120], y[:120])
-        assert "it needs about" in row_of(model, "more features").note
+        assert "100,000 features need about" in row_of(model, "more features").note
         few = regressor([FeaturesCandidate(256), MoreFeaturesCandidate(512)])
         few.set_params(cv=ShuffleSplit(1, random_state=0)).fit(X[:60], y[:60])
         assert "need no more than 256 features" in row_of(few, "more features").note

@@ -104,6 +104,17 @@ class TestSources:
             with pytest.raises(ValueError, match="X is a stream of blocks, which none of candid"):
                 KernelRegressor(candidates=unserved).fit(blocks)
 
+    def test_progress(self, capsys):
+        blocks = [(X[start : start + 50], y[start : start + 50]) for start in range(0, N, 50)]
+        door = KernelRegressor(None, candidates=[FeaturesCandidate(64)], verbose=True)
+        door.fit(blocks)
+        lines = capsys.readouterr().err
+        assert "KernelRegressor: fitting features to a stream of blocks" in lines
+        assert "kernel search: " in lines
+        assert not door.model_.verbose
+        door.set_params(verbose=False).fit(blocks)
+        assert capsys.readouterr().err == ""
+
     def test_parquet(self, tmp_path):
         frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
         frame.to_parquet(tmp_path / "table.parquet")
@@ -357,8 +368,8 @@ class TestScikitLearn:
     CONFIGURATIONS = (
         regressor(),
         classifier(candidates=[CLASSES[0], ("other", LogisticRegression())]),
-        regressor(refit=False, blend=False),
-        regressor(candidates=NUMBERS[:1]),
+        slow(regressor(refit=False, blend=False)),
+        slow(regressor(candidates=NUMBERS[:1])),
         slow(classifier()),
         slow(classifier(refit=False, class_weight="balanced")),
         slow(classifier(candidates=CLASSES[:1])),

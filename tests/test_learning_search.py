@@ -13,6 +13,9 @@ from quadfeat.kernels import Gaussian, Matern, Metric
 from quadfeat.learning import search
 from quadfeat.learning.candidates import FAMILIES
 from quadfeat.learning.clock import Clock
+from quadfeat.learning.evidence import Evidence
+from quadfeat.learning.race import Race
+from quadfeat.models.finals import Final
 
 FACTORS = np.array([1e-6, 1e6, 1.0, 1e3, 1e-3])
 DIRECTION = np.array([1.0, 1.0, 1.0, -1.0, 1.0]) / np.sqrt(5.0)
@@ -341,10 +344,32 @@ class TestStopping:
     def test_time_limit(self, limit):
         X, y = smooth(800)
         model = ridge(time_limit=limit).fit(X, y)
-        assert f"stopped at time_limit={limit:g} seconds" in model.why_
+        assert f"search ended after its {limit:g} seconds" in model.why_
         assert default_of(model).loss >= model.candidates_[0].loss
         assert model.score(*smooth(seed=1)) > 0.5
         assert len(model.candidates_) < 20
+
+    @pytest.mark.parametrize("limit", [10, 30])
+    def test_no_step_of_a_search_is_long(self, limit, monkeypatch):
+        # A clock that ticks at each kernel that is tried, and at each evaluation of the evidence.
+        now = [0.0]
+
+        def ticking(kind, name, seconds):
+            before = getattr(kind, name)
+
+            def counted(*arguments):
+                now[0] += seconds
+                return before(*arguments)
+
+            monkeypatch.setattr(kind, name, counted)
+
+        ticking(Race, "enter", 1.0)
+        ticking(Final, "_validated", 1.0)
+        ticking(Evidence, "loss_and_gradient", 0.2)
+        monkeypatch.setattr(Clock, "seconds", property(lambda self: now[0]))
+        X, y = rotated()
+        ridge(time_limit=limit).fit(X, y)
+        assert limit < now[0] <= 1.2 * limit + 2.0  # the best kernel is fitted to all rows
 
     @pytest.mark.parametrize("steps", [2, 6])
     def test_an_interrupt_keeps_the_best(self, monkeypatch, steps):

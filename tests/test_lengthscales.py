@@ -297,7 +297,7 @@ def test_inputs_without_spread(each):
 
 
 SIGNS = st.sampled_from([-1.0, 1.0])
-OFFSETS = st.floats(-8, 12)  # decimal logarithms, like the next ones
+OFFSETS = st.floats(-8, 12)  # decimal logarithms, as in UNITS and WEIGHT_DECADES
 UNITS = st.floats(-100, 100)
 WEIGHT_DECADES = st.floats(0, 6)
 

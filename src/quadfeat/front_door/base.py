@@ -13,7 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import to_numpy
-from quadfeat._utils.columns import NotFiniteError, check_finite, is_stream, validate_data
+from quadfeat._utils.columns import (
+    NotFiniteError,
+    check_finite,
+    is_stream,
+    reject_path,
+    validate_data,
+)
 from quadfeat._utils.fitted import changing
 from quadfeat._utils.random import checked_state, generator
 from quadfeat._utils.validation import Array, Float64Array
@@ -107,14 +113,15 @@ class FrontDoor(Explained):
             The fitted model.
         """
         chosen = self._check_parameters()
+        reject_path(X)
         with changing(self):
             draft = self._blank()
             timer = Timer(self.time_limit, type(self).__name__ if self.verbose else "")
             if is_dask(X) or (y is None and is_stream(X)):
                 if groups is not None:
                     raise ValueError(
-                        "groups has no effect on a stream, of which no rows are held out. Remove "
-                        "it."
+                        "groups has no effect on a stream, because none of its rows are held "
+                        "out. Remove it."
                     )
                 setting = draft._setting()
                 found = fit_stream(draft, chosen, X, y, sample_weight, setting, timer)

@@ -14,9 +14,10 @@ from quadfeat.front_door.forecasts import Forecast
 STEPS = 10
 
 # A blend takes longer to predict and is harder to explain. So it has to lower the loss by this
-# fraction, and by this many standard errors of the difference.
+# fraction, and by this many standard errors of the difference. Near ties are better blended than
+# chosen from, but without any condition, a blend may be worse.
 LEAST_GAIN = 0.01
-LEAST_ERRORS = 2.0
+LEAST_ERRORS = 1.0
 
 Losses = Callable[[Forecast], Float64Array]
 Mixed = Callable[[Sequence[Forecast], Sequence[float]], Forecast]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite, compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from quadfeat._utils.array_api import follows_input
@@ -41,9 +41,10 @@ class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
     candidates : "auto" or list, default="auto"
         ``"auto"`` means ``["neighbors", "features", "more features"]``:
         :class:`LocalGaussianProcessClassifier`, :class:`QuadratureRidgeClassifier` with 1,024
-        features (256 for fewer than 100 rows), and with 4,096 features and the same kernel. A list
-        may also contain pairs of a name and a classifier with ``predict_proba``. A list of one
-        candidate is fitted without a comparison, unless ``cv`` is given.
+        features (256 for fewer than 100 rows), and with 4,096 features and the same kernel, or
+        2,048 if there is little time. A list may also contain pairs of a name and a classifier with
+        ``predict_proba``. A list of one candidate is fitted without a comparison, unless ``cv`` is
+        given.
     class_weight : dict or "balanced", default=None
         Weights of the classes, as in scikit-learn. Held-out losses are weighted too.
     blend : bool, default=True
@@ -133,6 +134,10 @@ class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
                 f"y has labels of several types: {', '.join(kinds)}. Convert them to one type, and "
                 "drop rows without a label."
             ) from None
+        except ValueError as error:
+            if type_of_target(y) == "continuous":
+                raise ValueError(f"{error} Use KernelRegressor to predict numbers.") from None
+            raise
         if isinstance(self.class_weight, dict):
             check_keys(self.class_weight, self.classes_.tolist())
         return np.asarray(y)

@@ -20,6 +20,7 @@ from quadfeat.front_door.decision import Outcome, check_scorer, decided
 from quadfeat.front_door.leaderboard import Leaderboard, LeaderboardRow
 from quadfeat.front_door.mixture import Mixture
 from quadfeat.front_door.preparation import Part, Table
+from quadfeat.front_door.quiet import quiet
 from quadfeat.front_door.splits import (
     FEWEST_UNITS,
     Fold,
@@ -181,7 +182,8 @@ def _fitted(
         )
     elif refit:
         try:
-            part, own_encoder = table.encoded()
+            with quiet():  # the encoder of the contest has shown its warnings
+                part, own_encoder = table.encoded()
             models = []
             for entry, _ in outcome.winners:
                 timer.show(f"fitting {entry.candidate.key} to all rows")
@@ -199,6 +201,7 @@ def fit_alone(candidate: Candidate, table: Table, setting: Setting, timer: Timer
     """Fit one candidate to all rows, without a contest."""
     part, encoder = table.encoded()
     model = candidate.estimator(setting, part.X.shape, {}, _limit_alone(timer))
+    timer.show(f"fitting {candidate.key} to all rows")
     return _alone(candidate, part.fit(model), encoder, reasons.spreads(part.X), setting, timer)
 
 
@@ -221,7 +224,13 @@ def fit_stream(
         )
     n_rows = 2**62  # their number is unknown: assume many
     model = serving[0].estimator(setting, (n_rows, 1), {}, _limit_alone(timer))
+    timer.show(f"fitting {serving[0].key} to {kind}")
+    is_shown = "verbose" in model.get_params() and not model.verbose
+    if is_shown:  # each pass over a stream may take long
+        model.set_params(verbose=bool(door.verbose))
     door._for_stream(model).fit(X, y, sample_weight)
+    if is_shown:
+        model.set_params(verbose=False)
     spreads = np.ones(model.n_features_in_)
     found = _alone(serving[0], model, None, spreads, setting, timer)
     return _with_reason(found, chosen, f"X is {kind}, of which no rows can be held out")

@@ -13,6 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from quadfeat._utils.columns import names_of_frame
 from quadfeat._utils.validation import Array, Float64Array
+from quadfeat.front_door.quiet import quiet
 from quadfeat.front_door.splits import Fold
 from quadfeat.tables import TableEncoder
 
@@ -125,7 +126,10 @@ class Table(NamedTuple):
 
     def numbers(self) -> Any:
         """Return the columns as numbers without the help of targets, to find copies of rows."""
-        return TableEncoder().fit(self.X).transform(self.X) if self.encodes else self.X
+        if not self.encodes:
+            return self.X
+        with quiet():  # the encoder of the model shows its warnings
+            return TableEncoder().fit(self.X).transform(self.X)
 
 
 def needs_encoder(X: Any) -> bool:

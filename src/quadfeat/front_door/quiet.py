@@ -35,7 +35,7 @@ def quiet() -> Iterator[None]:
     >>> warnings.filters == before
     True
     """
-    if getattr(sys.flags, "context_aware_warnings", False):  # Python has solved it
+    if getattr(sys.flags, "context_aware_warnings", False):  # Python keeps threads apart
         with warnings.catch_warnings():
             _hide()
             yield

@@ -43,9 +43,9 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
     candidates : "auto" or list, default="auto"
         ``"auto"`` means ``["neighbors", "features", "more features"]``:
         :class:`LocalGaussianProcess`, :class:`QuadratureRidge` with 1,024 features (256 for fewer
-        than 100 rows), and with 4,096 features and the same kernel. A list may also contain pairs
-        of a name and an estimator. A list of one candidate is fitted without a comparison, unless
-        ``cv`` is given.
+        than 100 rows), and with 4,096 features and the same kernel, or 2,048 if there is little
+        time. A list may also contain pairs of a name and an estimator. A list of one candidate is
+        fitted without a comparison, unless ``cv`` is given.
     blend : bool, default=True
         Whether a weighted mean of candidates may win. It has to be clearly better than each.
     scoring : str or callable, default=None

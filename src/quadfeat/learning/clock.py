@@ -27,9 +27,9 @@ class Clock:
         """Seconds since the start."""
         return time.monotonic() - self._start
 
-    def is_over(self) -> bool:
-        """Return whether the time limit has passed."""
-        return self.limit is not None and self.seconds >= self.limit
+    def is_over(self, part: float = 1.0) -> bool:
+        """Return whether the time limit has passed, or a part of it."""
+        return self.limit is not None and self.seconds >= part * self.limit
 
     def show(self, text: str) -> None:
         """Print a line of progress if ``verbose``."""

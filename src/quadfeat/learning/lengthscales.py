@@ -275,8 +275,17 @@ class Search:
         for multiple in OTHER_STARTS:
             shifts = np.full(len(own_units), np.log(multiple * self._usual))
             starts.append(SearchPoint(np.inf, own_units, shifts, float(np.log(START_ALPHA))))
-        found = [self.descend(one, FIRST_STEPS) for one in starts]
-        return self.descend(min(found, key=lambda one: one.loss), self.max_steps)
+        found: list[SearchPoint] = []
+        for one in starts:
+            if found and self._is_over():
+                break
+            found.append(self.descend(one, FIRST_STEPS))
+        best = min(found, key=lambda one: one.loss)
+        return best if self._is_over() else self.descend(best, self.max_steps)
+
+    def _is_over(self) -> bool:
+        """Return whether the search has to stop."""
+        return self.stop is not None and self.stop()
 
     def at(self, start: Learned, units: Float64Array, varying: np.ndarray[Any, Any]) -> SearchPoint:
         """Return the point for a learned scale, possibly of another kernel."""
@@ -316,7 +325,7 @@ class Search:
             return loss / size, np.append(by_shifts, by_alpha) / size
 
         def after_step(_: Any) -> None:
-            if self.stop is not None and self.stop():
+            if self._is_over():
                 raise StopIteration
 
         bounds = [tuple(np.log(np.multiply(FACTOR_RANGE, self._usual)))] * len(start.shifts)

@@ -59,7 +59,7 @@ class Rounds:
             entry, scale = last, last.proposal.multiple
             if stalled or entry.loss > HOPELESS * compared.loss or clock.is_over():
                 break
-        if not self._rejects(first.best("full"), compared, first):
+        if not self._rejects(first.best("full"), compared, first) and not clock.is_over():
             best = second.enter(first.best("full").proposal)
             self._enter_round(second, best, turn + 1, best.proposal.multiple, LATER_SCALES)
             self._rejects(second.best("full"), before, second)
@@ -80,6 +80,8 @@ class Rounds:
             columns = entry.proposal.columns
             proposal = Proposal(name, Metric(inner, matrix), columns, family, "full", factor)
             found.append(race.enter(proposal))
+            if race.clock.is_over():
+                break
         return min(found, key=lambda one: one.loss)
 
     def _rejects(self, full: Entry, other: Entry, race: Race) -> bool:

@@ -149,7 +149,7 @@ class Search:
             for stage in self._stages():
                 if self.clock.is_over():
                     self.notes.append(
-                        f"The search stopped at time_limit={self.clock.limit:g} seconds. Only "
+                        f"The kernel search ended after its {self.clock.limit:g} seconds. Only "
                         "validation and the final fit came after that."
                     )
                     break
@@ -221,6 +221,8 @@ class Search:
         self.race = race
         for entry in chosen:
             self.race.enter(entry.proposal)
+            if self.clock.is_over():
+                return
 
     def _leaders(self) -> list[Entry]:
         """Return the best entries, each at its best scale, without the default kernel."""
@@ -304,6 +306,8 @@ class Search:
         learned: Any = entry.proposal.kernel
         ratios = learned.input_factor(d) / learned.usual_factor(d)
         for family, kernel in self.families.items():
+            if self.clock.is_over():
+                return
             if family != entry.proposal.family:
                 same = with_factors(kernel, np.broadcast_to(ratios, d) * kernel.usual_factor(d))
                 self.race.enter(Proposal(f"{family}, {name}", same, columns, family, kind))
@@ -406,7 +410,8 @@ class Search:
         factors = np.full(d, 1.0 / np.sqrt(d))
         name, columns = "arc-cosine of order 1", self._columns
         self.race.enter(Proposal(name, arc_cosine(factors), columns, "", "arc-cosine"))
-        if any(one.has_scale_per_input for one in self._learned.values()):
+        learned_each = any(one.has_scale_per_input for one in self._learned.values())
+        if learned_each and not self.clock.is_over():
             best: Any = self.race.best("ard", "early").proposal.kernel
             learned = np.broadcast_to(best.input_factor(d), d)
             self.race.enter(

@@ -92,7 +92,8 @@ def _check_path(given: object) -> Path:
 
 def _way_to_a_file(frame: object) -> str:
     """Return how to save a table that is in memory or lazy."""
-    for method in ("sink_parquet", "write_parquet", "to_parquet"):  # of polars, polars and pandas
+    # The methods of lazy polars frames, polars frames and pandas frames.
+    for method in ("sink_parquet", "write_parquet", "to_parquet"):
         if hasattr(frame, method):
             return f' Save it first, for example with .{method}("table.parquet").'
     return ""

@@ -211,7 +211,7 @@ def _error_lines(ax: Any, part: pd.DataFrame, lines: Sequence[str], name: Theme)
 
 
 def _faint(name: Theme) -> dict[str, Any]:
-    """Return the style of methods without a line of their own."""
+    """Return the style of the methods that a figure does not tell apart."""
     return {"color": QUIET.on(name), "linewidth": 1, "label": "Other methods", "zorder": 1}
 
 
