@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from sklearn.model_selection import train_test_split
 
 from quadfeat import QuadratureFeatures
 from quadfeat.apps.reporting.colors import FAINT, Color, Theme
-from quadfeat.apps.reporting.drawing import render, theme
+from quadfeat.apps.reporting.drawing import Screen, render, theme
 from quadfeat.kernels import Gaussian
 from tables import Table
 
@@ -48,6 +49,7 @@ SHOWN = (
     ("KernelRegressor / KernelClassifier", "KernelRegressor", "s", 9, OURS),
 )
 PAGES: tuple[Theme, ...] = ("light", "dark")
+SCREENS: tuple[Screen, ...] = ("wide", "narrow")
 
 
 def measure() -> Table:
@@ -117,14 +119,16 @@ def draw_accuracy(axes: Axes, page: Theme) -> None:
     )  # fmt: skip
 
 
-def draw_error(axes: Axes, page: Theme) -> None:
+def draw_error(axes: Axes, page: Theme, screen: Screen) -> None:
     """Draw the error of the kernel against the number of features."""
+    # Labels are longer on a narrow screen. On a wide one, the title is beside that with a legend.
+    start, pad = (3, 44) if screen == "wide" else (2, 10)
     for width, name, *cells in rows_of("picture-error")[1:]:
         errors = np.array([float(cell) for cell in cells])
         color = (OURS if name == "quadfeat" else RANDOM).on(page)
         style = "-" if width == "wide" else "--"
         axes.loglog(COLUMNS, errors, style, color=color, linewidth=2.2, marker="o", markersize=4)
-        place, offset = (0, -42) if (name, width) == ("quadfeat", "narrow") else (3, 8)
+        place, offset = (0, -42) if (name, width) == ("quadfeat", "narrow") else (start, 8)
         axes.annotate(
             f"{name}, {width} kernel",
             (COLUMNS[place], errors[place]),
@@ -135,18 +139,19 @@ def draw_error(axes: Axes, page: Theme) -> None:
     axes.set_xticks(COLUMNS, [f"{n:,}" for n in COLUMNS])
     axes.minorticks_off()
     axes.set_xlabel("number of features")
-    axes.set_title("Relative error of the kernel on digits", loc="left", pad=44, fontweight="bold")
+    axes.set_title("Relative error of the kernel on digits", loc="left", pad=pad, fontweight="bold")
 
 
-def draw(page: Theme) -> Path:
-    """Draw the picture for a light or a dark page, and return its path."""
-    path = PICTURES / f"why-{page}.svg"
+def draw(page: Theme, screen: Screen) -> Path:
+    """Draw the picture for a light or a dark page on a wide or a narrow screen; return its path."""
+    path = PICTURES / (f"why-{page}.svg" if screen == "wide" else f"why-narrow-{page}.svg")
+    size, shape = ((11, 4.2), (1, 2)) if screen == "wide" else ((5.2, 8.0), (2, 1))
     with theme(page, font_size=11):
-        figure = Figure(figsize=(11, 4.2), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        draw_accuracy(left, page)
-        draw_error(right, page)
-        left.grid(axis="y", visible=False)
+        figure = Figure(figsize=size, layout="constrained")
+        scores, errors = figure.subplots(*shape)
+        draw_accuracy(scores, page)
+        draw_error(errors, page, screen)
+        scores.grid(axis="y", visible=False)
         path.write_bytes(render(figure, "svg"))
     return path
 
@@ -157,8 +162,8 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help="measure kernel errors again")
     if parser.parse_args().measure:
         measure().write(MEASURED)
-    for page in PAGES:
-        print(f"wrote {draw(page).relative_to(ROOT)}")
+    for page, screen in product(PAGES, SCREENS):
+        print(f"wrote {draw(page, screen).relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -2,15 +2,18 @@
 
 The figures show three tables in ``docs/measured``:
 
-- ``study-errors.csv``: kernel errors of all methods on three datasets.
+- ``study-errors.csv``: kernel errors of all methods on three datasets, and of four on mnist.
 - ``study-published.csv``: the 90 published errors of the paper's rule, and ours.
 - ``study-scores.csv``: test scores of linear models on the features.
 
 To measure the first and the last again, run the study and give its folders:
 
     quadfeat study kernel-error --full --datasets powerplant,letter,usps --out full
+    quadfeat study kernel-error --full --datasets mnist --methods auto,paper,orf,rff --out mnist
     quadfeat study all --quick --out quick
-    python benchmarks/study_figures.py --errors full --scores quick
+    python benchmarks/study_figures.py --errors full mnist --scores quick
+
+``--errors`` replaces the rows that the given studies measured and keeps the others.
 
 Without options, the script draws the tables that exist. The second table has the errors of
 ``quadfeat study kernel-error --full --methods paper`` on all six datasets of the paper.
@@ -29,6 +32,7 @@ from quadfeat.apps.reporting.colors import INK, Theme
 from quadfeat.apps.reporting.drawing import Picture, Screen, finish, theme
 from quadfeat.apps.reporting.inline import shortened
 from quadfeat.apps.study import plots, report, summary
+from quadfeat.apps.study.data import CATALOGUE
 from quadfeat.apps.study.findings import Findings
 from quadfeat.apps.study.methods import KERNELS, METHODS, PAPER_RULE
 
@@ -54,10 +58,15 @@ PUBLISHED = DOCS / "measured" / "study-published.csv"
 SHOWN = ("relative-error", "accuracy")
 
 
-def write_errors(folder: Path) -> None:
-    """Summarize the kernel errors of a study."""
-    errors = summary.kernel_errors(pd.read_csv(folder / "kernel-error.csv"))
-    errors[COLUMNS].to_csv(ERRORS, index=False, float_format="%.4g")
+def write_errors(folders: list[Path]) -> None:
+    """Summarize the kernel errors of studies; keep earlier rows that they did not measure."""
+    measured = pd.concat([pd.read_csv(folder / "kernel-error.csv") for folder in folders])
+    new = summary.kernel_errors(measured)[COLUMNS]
+    key = ["dataset", "kernel", "method", "n"]
+    rows = pd.concat([pd.read_csv(ERRORS), new]).drop_duplicates(key, keep="last")
+    for name, order in (("dataset", CATALOGUE), ("kernel", KERNELS), ("method", METHODS)):
+        rows[name] = pd.Categorical(rows[name], list(order))
+    rows.sort_values(key).to_csv(ERRORS, index=False, float_format="%.4g")
 
 
 def write_scores(folder: Path) -> None:
@@ -125,7 +134,9 @@ def draw() -> None:
 def main() -> None:
     """Write the tables of the given studies, and draw all figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--errors", type=Path, metavar="FOLDER", help="study with kernel errors")
+    parser.add_argument(
+        "--errors", type=Path, nargs="+", metavar="FOLDER", help="studies with kernel errors"
+    )
     parser.add_argument("--scores", type=Path, metavar="FOLDER", help="study with scores")
     arguments = parser.parse_args()
     if arguments.errors:

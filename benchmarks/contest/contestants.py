@@ -166,13 +166,13 @@ CONTESTANTS: dict[str, Contestant] = {
     ),
     **{
         f"default-{n}": Contestant(
-            f"default, {n:,}", partial(_default, n), predictive=_ridge_predictive
+            f"fixed kernel, {n:,}", partial(_default, n), predictive=_ridge_predictive
         )
         for n in (1024, 4096)
     },
     **{
         f"quadfeat-{n}": Contestant(
-            f"quadfeat, {n:,}", partial(_ours, n), ours=True, predictive=_ridge_predictive
+            f"QuadratureRidge, {n:,}", partial(_ours, n), ours=True, predictive=_ridge_predictive
         )
         for n in (1024, 4096)
     },
@@ -183,7 +183,7 @@ CONTESTANTS: dict[str, Contestant] = {
         predictive=_ridge_predictive,
     ),
     "local": Contestant(
-        "quadfeat, neighbors",
+        "LocalGaussianProcess",
         _local,
         ours=True,
         predictive=_ridge_predictive,
