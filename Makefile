@@ -3,6 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Python keeps compiled modules in .venv, even if a variable turns this off elsewhere. The tests start
+# many processes, and compiling all imports takes each of them seconds.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
+
 .DEFAULT_GOAL := help
 .PHONY: help install study digits test test-full coverage docs picture sanitize sanitize-threads fuzz soak dist compat lint contract types format bench learning accuracy limits bias clean
 
@@ -62,14 +67,16 @@ coverage: $(VENV)/.installed-dev ## run every test and list the lines that no te
 
 # Small matrices are slow with several threads that wait for each other, most of all if other steps
 # of .ci/run use the cores.
-docs: $(VENV)/.installed-docs ## run the examples and write the documentation to build/docs/index.html
+docs: $(VENV)/.installed-docs ## run the examples, write the documentation to build/docs/index.html and check it
 	$(BIN)/python benchmarks/study_figures.py > /dev/null
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going --quiet docs build/docs
+	$(BIN)/python scripts/accessibility.py build/docs
 
 # With MEASURED=docs/measured, these two write the tables of the documentation.
 MEASURED ?= build/measured
 bench: $(VENV)/.installed ## time the map against scikit-learn and NumPy (a few minutes)
 	$(BIN)/python benchmarks/transform.py --out $(MEASURED)
+	$(BIN)/python benchmarks/operations.py --out $(MEASURED)
 
 limits: $(VENV)/.installed ## measure where other methods are better (two minutes)
 	$(BIN)/python benchmarks/when_not.py --out $(MEASURED)

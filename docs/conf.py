@@ -17,6 +17,7 @@ version = release = quadfeat.__version__
 project_copyright = author
 
 extensions = [
+    "layout_tables",
     "mathml",
     "myst_nb",
     "numpydoc",

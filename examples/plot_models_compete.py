@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from quadfeat import KernelRegressor
+from quadfeat import KernelRegressor, plots
 
 rng = np.random.default_rng(0)
 n = 1500
@@ -33,13 +33,15 @@ targets = {"smooth": smooth, "with short waves": smooth + 2 * np.sin(2 * table["
 noise = 0.2 * rng.standard_normal(n)
 
 # %%
-# There is nothing to set. ``fit`` takes the data frame as it is, and ``plot`` draws the losses with
-# their standard errors beside the relevance of the columns.
+# There is nothing to set, and ``fit`` takes the data frame as it is. ``plots.leaderboard`` draws
+# the losses with their standard errors, and ``plots.relevance`` the relevance of the columns.
+# ``model.plot()`` draws both.
 
 figure, axes = plt.subplots(2, 2, figsize=(9.5, 5.6), layout="constrained")
 for row, (name, target) in zip(axes, targets.items(), strict=True):
     model = KernelRegressor().fit(table[:1000], (target + noise)[:1000])
-    model.plot(row)
+    plots.leaderboard(model, ax=row[0])
+    plots.relevance(model, ax=row[1])
     row[0].set_title(f"target: {name}")
     print(f"{name}: R2 {model.score(table[1000:], (target + noise)[1000:]):.3f} on new rows")
     print(model.leaderboard_, end="\n\n")

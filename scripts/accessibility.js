@@ -92,7 +92,8 @@ function focusedStop() {
   const element = document.activeElement;
   if (!element || element === document.body) return null;
   const style = getComputedStyle(element);
-  const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+  const outlined = [style, getComputedStyle(element, "::after")].some(
+    (one) => one.outlineStyle !== "none" && parseFloat(one.outlineWidth) > 0);
   const text = element.getAttribute("aria-label") || element.textContent;
   return {
     stop: element.dataset.stop === undefined ? null : Number(element.dataset.stop),

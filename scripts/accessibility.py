@@ -1,12 +1,12 @@
 """Check the accessibility of HTML pages, by the Web Content Accessibility Guidelines (WCAG 2, AA).
 
 The structure of a page is checked on its source: language and title, names of images, links and
-buttons, order of headings, heads of tables, unique ids. Contrast and use by keyboard are checked in
-Chromium, on light and dark pages.
+buttons, order of headings, heads of tables, unique ids. Contrast, use by keyboard and width are
+checked in Chromium, on wide light pages and on narrow dark ones.
 
     python scripts/accessibility.py build/docs
 
-checks the structure of all pages of a folder, and contrast and keyboard on some of them.
+checks the structure of all pages of a folder, and opens some of them in Chromium.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import ViewportSize
 
 CHROMIUMS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
-LARGE_PAGES = ("genindex", "_modules", "search")  # lists of links, written by Sphinx
+LARGE_PAGES = ("genindex", "py-modindex", "_modules", "search")  # lists of links, written by Sphinx
 OPENED = (
     "index",
     "start",
@@ -46,6 +47,7 @@ SIZES: dict[str, ViewportSize] = {
 }
 TEXT_CONTRAST, SHAPE_CONTRAST = 4.5, 3.0
 
+CONTROLS = ("a", "button", "label", "summary")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
@@ -101,7 +103,9 @@ class Structure(HTMLParser):
             self._levels.append(int(tag[1]))
         if tag == "img":
             self._check_image(element)
-        if tag == "svg" and not self._hidden(element):
+        # Icons need no name of their own.
+        in_control = any(outer.tag in CONTROLS for outer in self._open)
+        if tag == "svg" and not in_control and not self._hidden(element):
             if element.attributes.get("role") != "img" or not element.name:
                 self.problems.append(f"{element} is not a named image")
             for outer in self._open:
@@ -131,8 +135,10 @@ class Structure(HTMLParser):
             element.text += data
 
     def _hidden(self, element: Element) -> bool:
-        return any(it.attributes.get("aria-hidden") == "true" for it in (*self._open, element)) or (
-            any("display: none" in (it.attributes.get("style") or "") for it in self._open)
+        return any(
+            it.attributes.get("aria-hidden") == "true"
+            or "display: none" in (it.attributes.get("style") or "")
+            for it in (*self._open, element)
         )
 
     def _check_image(self, element: Element) -> None:
@@ -204,11 +210,20 @@ def keyboard_problems(page: Any) -> list[str]:
     return problems
 
 
+def width_problems(page: Any) -> list[str]:
+    """Return a problem if an open page is wider than the screen.
+
+    Code, figures and tables may be wider, since they scroll on their own.
+    """
+    width, screen = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    return [f"{width} pixels wide on a screen of {screen}"] if width > screen else []
+
+
 def problems_in_browser(pages: list[Path]) -> Iterator[str]:
-    """Yield problems with contrast and keyboard. Without Chromium, check nothing."""
+    """Yield problems with contrast, keyboard and width. Without a browser, check nothing."""
     chromium = next((path for path in map(Path, CHROMIUMS) if path.exists()), None)
-    if chromium is None:
-        print("Chromium is not installed: contrast and keyboard are not checked.")
+    if chromium is None or find_spec("playwright") is None:
+        print("Chromium or playwright is missing: contrast, keyboard and width are not checked.")
         return
     from playwright.sync_api import sync_playwright
 
@@ -220,7 +235,7 @@ def problems_in_browser(pages: list[Path]) -> Iterator[str]:
         for path, scheme in product(pages, schemes):
             page = browser.new_page(viewport=SIZES[scheme], color_scheme=scheme)
             page.goto(path.resolve().as_uri())
-            found = contrast_problems(page) + keyboard_problems(page)
+            found = contrast_problems(page) + keyboard_problems(page) + width_problems(page)
             yield from (f"{path}, {scheme}: {problem}" for problem in found)
             page.close()
         browser.close()

@@ -131,6 +131,7 @@ def with_absolute_links(text: str, repository: str) -> str:
     raw = repository.replace("https://github.com/", "https://raw.githubusercontent.com/") + "/main/"
     blob = repository + "/blob/main/"
     text = re.sub(r'(src|srcset)="(?!https?:)', rf'\1="{raw}', text)
+    text = re.sub(r'href="(?!https?:|#)', f'href="{blob}', text)
     text = re.sub(r"(!\[[^]]*\]\()(?!https?:|#)", rf"\1{raw}", text)
     return re.sub(r"((?<!!)\[[^]]*\]\()(?!https?:|#)", rf"\1{blob}", text)
 

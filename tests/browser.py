@@ -3,7 +3,13 @@
 from pathlib import Path
 
 import pytest
-from scripts.accessibility import CHROMIUMS, Structure, contrast_problems, keyboard_problems
+from scripts.accessibility import (
+    CHROMIUMS,
+    Structure,
+    contrast_problems,
+    keyboard_problems,
+    width_problems,
+)
 
 from quadfeat.apps.reporting.colors import FAINT
 
@@ -29,8 +35,7 @@ def pages(report):
             page.on("pageerror", lambda error, to=complaints: to.append(str(error)))
             page.goto(report.as_uri())
             yield page
-            # Only figures and tables may be wider than the page, since they scroll on their own.
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert width_problems(page) == []
             assert complaints == []
         browser.close()
 

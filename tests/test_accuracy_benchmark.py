@@ -204,7 +204,7 @@ def test_a_run_resumes_and_writes_tables(run, folder, capsys):
     assert "bike, default-1024:" not in capsys.readouterr().out
     details = (folder / "out" / "accuracy-details.csv").read_text()
     assert details.startswith("table,contestant,R2,RMSE,NLL")
-    assert '\nbike,"default, 1,024",0.' in details
+    assert '\nbike,"fixed kernel, 1,024",0.' in details
 
 
 def test_results_of_a_trial_are_right(contest, folder):

@@ -35,7 +35,7 @@ def map_of(kernel, seed, **options):
 def test_the_tolerance_is_met_with_few_columns(kernel, rule, tol):
     maps = [map_of(kernel, seed, rule=rule, n_components="auto", tol=tol) for seed in range(6)]
     assert sum(true_error(features) <= tol for features in maps) >= 5
-    # With this many columns fewer, some draws miss the tolerance.
+    # With fewer columns than that, some draws miss the tolerance.
     fewer = int(np.median([features.n_components_ for features in maps]) / 1.3)
     rules = [features.rule_ for features in maps]
     drawn = [

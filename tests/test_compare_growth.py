@@ -36,7 +36,7 @@ class Name(str):
 
 
 def wide_table(n_columns, kind, tmp_path):
-    """Return a table whose names count their uses."""
+    """Return a table with many columns, whose names count how often they are compared."""
     rng = np.random.default_rng(0)
     names = [Name(f"column {k}") for k in range(n_columns)]
     values = rng.random((12, n_columns)) if kind == "number" else np.tile([["a"], ["b"]], (6, 1))

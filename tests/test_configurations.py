@@ -18,7 +18,7 @@ y = np.sin(X[:, 0]) + X[:, 1]
 LABELS = (y > 0).astype(int)
 
 FIXED = {"kernel": "gaussian", "alpha": 1.0}  # skips all searches
-OF_MODELS = [
+MODEL_SETTINGS = [
     {"solver": "cg"},
     {"solver": "cg", "tol": 1e-6, "alpha": 0.1},
     {"alpha": "auto"},
@@ -44,7 +44,7 @@ OF_MODELS = [
 MODELS = [
     Model(**FIXED | {"n_components": 60, "rule": "orf", "random_state": 0} | parameters)
     for Model in (QuadratureRidge, QuadratureRidgeClassifier)
-    for parameters in OF_MODELS
+    for parameters in MODEL_SETTINGS
 ]
 BALANCED = [
     QuadratureRidgeClassifier(
@@ -65,7 +65,7 @@ MAPS = [
 ]
 
 # Checks that may fail, where, and why.
-EXPLAINED = {
+EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": (
         lambda model: model.alpha in ("auto", "gcv", "loo", "evidence"),
         "the table has 15 rows and copies of them, so that the smallest alpha is chosen, for which "
@@ -81,23 +81,22 @@ EXPLAINED = {
         "alpha=1 shrinks the features of a kernel as wide as this linear function asks for",
     ),
 }
-EXPLAINED["check_sample_weight_equivalence_on_sparse_data"] = EXPLAINED[
+EXPECTED_FAILURES["check_sample_weight_equivalence_on_sparse_data"] = EXPECTED_FAILURES[
     "check_sample_weight_equivalence_on_dense_data"
 ]
 
 
-def is_explained(estimator, name):
+def may_fail(estimator, name):
     if isinstance(estimator, QuadratureFeatures):
         # `reweight` treats all rows of positive weight alike, as its docstring says.
         return estimator.reweight and name.startswith("check_sample_weight_equivalence")
-    return name in EXPLAINED and EXPLAINED[name][0](estimator)
+    return name in EXPECTED_FAILURES and EXPECTED_FAILURES[name][0](estimator)
 
 
-# Each configuration runs with one of the two models, alternately, and with the other one if slow
-# tests are run. The solvers of balanced classes differ as little. Of the four
-# configurations with learned lengthscales, which take longest, two run often.
-HALF = len(OF_MODELS)
-LONG = [k for k in range(HALF) if {"lengthscales", "alpha"} <= OF_MODELS[k].keys()]
+# Each configuration runs with one of the two models, alternately. Slow tests run it with the other
+# model. Configurations that learn lengthscales and alpha take longest, so they are all slow.
+HALF = len(MODEL_SETTINGS)
+LONG = [k for k in range(HALF) if {"lengthscales", "alpha"} <= MODEL_SETTINGS[k].keys()]
 OFTEN = [MODELS[k + HALF * (k % 2)] for k in range(HALF) if k not in LONG] + BALANCED[:1] + MAPS
 RARELY = [slow(MODELS[k + HALF * (1 - k % 2)]) for k in range(HALF)] + [slow(BALANCED[1])]
 RARELY += [slow(MODELS[k + HALF * (k % 2)]) for k in LONG]
@@ -117,7 +116,7 @@ def test_every_check_of_scikit_learn(estimator):
         result["check_name"]: result["exception"]
         for result in results
         if result["status"] not in ("passed", "skipped")
-        and not is_explained(estimator, result["check_name"])
+        and not may_fail(estimator, result["check_name"])
     }
     assert failed == {}
     # One check needs its own process (tests/test_ridge.py).

@@ -18,13 +18,32 @@ TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)
 BETWEEN = "\x1e"
 
+# What users of other libraries type into the search.
+SEARCHED = (
+    "svm",
+    "gaussian process",
+    "nystrom",
+    "random fourier features",
+    "uncertainty",
+    "partial_fit",
+    "out of core",
+    "kriging",
+)
+
 # The percent sign follows its number without a space. The number may be a field of a template.
 SPACED_PERCENT = re.compile(r"(?<=[\d}`])[ \u00a0\u2009\u202f]%(?![\w(=}%{])")
 WRITTEN = ("src", "docs", "examples", "benchmarks", "scripts", "native", "conda")
 KINDS = {".py", ".md", ".html", ".csv", ".ipynb", ".yaml", ".hpp", ".cpp", ".svg"}
 
 
-@pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if BLOCK.search(text)])
+# Its only example is the first one of the README, which tests/test_readme.py runs.
+LANDING_PAGE = "index.md"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [name for name, text in TEXTS.items() if BLOCK.search(text) and name != LANDING_PAGE],
+)
 def test_code_of_a_page_prints_what_the_page_says(page, tmp_path):
     blocks = BLOCK.findall(TEXTS[page])
     script = f"\nprint({BETWEEN!r})\n".join(code for code, _ in blocks)
@@ -33,6 +52,21 @@ def test_code_of_a_page_prints_what_the_page_says(page, tmp_path):
     for printed, (code, stated) in zip(ran.stdout.split(f"{BETWEEN}\n"), blocks, strict=True):
         if stated:
             assert printed.strip() == stated.strip(), code
+
+
+def test_the_landing_page_has_the_first_example_of_the_readme():
+    ((code, stated),) = BLOCK.findall(TEXTS[LANDING_PAGE])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)\n\nsave\(.*?```\n\nprints `(.*?)`", readme, re.S)
+    assert code.strip() == example[1].replace(", load, save", "")
+    assert stated.strip() == example[2]
+
+
+@pytest.mark.parametrize("words", SEARCHED)
+def test_a_search_finds_a_page(words):
+    # The search of the built pages knows the text and the index entries of each page.
+    pattern = re.compile(rf"\b{re.escape(words)}\b", re.I)
+    assert any(pattern.search(text) for text in TEXTS.values())
 
 
 def test_no_page_has_the_marks_of_a_failed_merge():

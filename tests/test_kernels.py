@@ -53,7 +53,7 @@ EVERY = [
 ]
 
 
-OF_SEPARATION = [
+STATIONARY = [
     Gaussian(0.3),
     Laplacian(0.3),
     *(Matern(nu, length_scale=1.5) for nu in (0.3, 0.5, 1.0, 1.2, 1.5, 2.5, 7.3, 50.5, 80.0)),
@@ -380,7 +380,7 @@ def test_names(name, kernel):
     assert repr(as_kernel(name)) == repr(kernel)
 
 
-@pytest.mark.parametrize("kernel", OF_SEPARATION, ids=repr)
+@pytest.mark.parametrize("kernel", STATIONARY, ids=repr)
 def test_slopes_agree_with_finite_differences(kernel):
     at = np.array([[1e-3, 0.1, 1.0], [2.0, 7.0, 30.0]])
     step = 1e-5 * at
@@ -388,14 +388,14 @@ def test_slopes_agree_with_finite_differences(kernel):
     np.testing.assert_allclose(kernel.slope_at(at), difference, rtol=1e-4, atol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", OF_SEPARATION, ids=repr)
+@pytest.mark.parametrize("kernel", STATIONARY, ids=repr)
 def test_slopes_at_no_separation_are_finite(kernel):
     slopes = kernel.slope_at(np.array([0.0, 1e-300, 1e-30, 1e-12]))
     assert np.isfinite(slopes).all()
     assert (slopes <= 0).all()
 
 
-@pytest.mark.parametrize("kernel", OF_SEPARATION, ids=repr)
+@pytest.mark.parametrize("kernel", STATIONARY, ids=repr)
 def test_factor_gradient_agrees_with_finite_differences(kernel):
     sensitivities = np.random.default_rng(1).standard_normal((len(X), len(X)))
 
@@ -408,7 +408,7 @@ def test_factor_gradient_agrees_with_finite_differences(kernel):
     np.testing.assert_allclose(kernel.factor_gradient(X, sensitivities), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", OF_SEPARATION, ids=repr)
+@pytest.mark.parametrize("kernel", STATIONARY, ids=repr)
 def test_factors_and_scales_are_inverse(kernel):
     factors = np.array([0.5, 1.0, 2.0])
     scaled = clone(kernel).set_params(**{kernel.scale_parameter: kernel.factor_to_scale(factors)})

@@ -51,7 +51,7 @@ from quadfeat.rules import (
 )
 
 FIXTURES = Path(__file__).parent / "fixtures"
-NOT_AS_WRITTEN = "its content is not valid"
+INVALID_CONTENT = "its content is not valid"
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((120, 5))
@@ -679,7 +679,7 @@ class TestForgedFiles:
                 if name.endswith(".npy"):
                     members[name] = npy(array)
 
-        with pytest.raises(ValueError, match=NOT_AS_WRITTEN):
+        with pytest.raises(ValueError, match=INVALID_CONTENT):
             load_bytes(forged(small, change), tmp_path)
 
     @pytest.mark.parametrize("dtype", ["<f8", ">f4", "|b1", "<i8", "|u1", "<U7", "|S3"])
@@ -713,7 +713,7 @@ class TestForgedFiles:
         "text", [b"", b"{", b"[" * 100_000, b'{"type": ' * 10_000, b"\xff", b"1" * 10_000, b"NaN"]
     )
     def test_invalid_trees(self, small, tmp_path, text):
-        with pytest.raises(ValueError, match=NOT_AS_WRITTEN):
+        with pytest.raises(ValueError, match=INVALID_CONTENT):
             load_bytes(
                 forged(small, lambda members: members.update({"model.json": text})), tmp_path
             )
@@ -737,7 +737,7 @@ class TestForgedFiles:
         ids=str,
     )
     def test_trees_of_other_objects(self, small, tmp_path, tree):
-        with pytest.raises(ValueError, match=NOT_AS_WRITTEN):
+        with pytest.raises(ValueError, match=INVALID_CONTENT):
             load_bytes(with_tree(small, lambda _: tree), tmp_path)
 
     def test_methods_cannot_be_replaced(self, small, tmp_path):
@@ -775,7 +775,7 @@ class TestForgedFiles:
                 node = next(item for key, item in node["items"] if key == step)
             next(pair for pair in node["items"] if pair[0] == path[-1])[1] = value
 
-        with pytest.raises(ValueError, match=NOT_AS_WRITTEN):
+        with pytest.raises(ValueError, match=INVALID_CONTENT):
             load_bytes(with_tree(content, change), tmp_path)
 
 
@@ -853,7 +853,7 @@ def test_arrays_that_do_not_fit_are_rejected(name, tmp_path):
                 continue
             loaded, refusal = load_or_refusal(changed, tmp_path)
             if loaded is None:
-                assert NOT_AS_WRITTEN in refusal
+                assert INVALID_CONTENT in refusal
             elif np.array_equal(array, signal_variance_of(MODELS[name])):
                 assert np.isnan(other).any()  # the variance is unknown
             elif name == "classifier":  # other labels give another valid model
@@ -896,7 +896,7 @@ def test_changed_trees_are_rejected_or_harmless(tmp_path_factory, data):
 
     loaded, refusal = load_or_refusal(with_tree(content, change), folder)
     if loaded is None:
-        assert NOT_AS_WRITTEN in refusal
+        assert INVALID_CONTENT in refusal
     else:
         with suppress(Exception):  # an invalid parameter may raise, but must not crash
             use(loaded)

@@ -135,7 +135,7 @@ def read_only(X):
 
 
 # Different containers and layouts of the same table of float32 numbers.
-PRESENTED = {
+LAYOUTS = {
     "fortran": np.asfortranarray,
     "strided": strided,
     "reversed": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
@@ -167,7 +167,7 @@ PRESENTED = {
     "dok": sparse.dok_array,
     "dia": sparse.dia_array,
 }
-presentations = st.sampled_from(sorted(PRESENTED))
+layouts = st.sampled_from(sorted(LAYOUTS))
 
 
 def tolerance(presentation):
@@ -197,11 +197,11 @@ def fitted_maps(draw, most_columns=40, kernel_names=kernels):
 @quiet_in_low_dimension
 class TestMaps:
     @examples(120)
-    @given(fitted=fitted_maps(), how=presentations)
+    @given(fitted=fitted_maps(), how=layouts)
     def test_a_table_is_the_same_however_it_is_presented(self, fitted, how):
         X, features = fitted
         expected = features.transform(X)
-        shown = PRESENTED[how](X)
+        shown = LAYOUTS[how](X)
         given = features.transform(shown)
         assert given.shape == (len(X), features.n_components_)
         assert given.dtype == (np.float32 if "float32" in how else np.float64)
@@ -286,7 +286,7 @@ class TestMaps:
     def test_buffers_of_any_layout(self, fitted, how):
         X, features = fitted
         expected = features.transform(X)
-        out = PRESENTED[how](np.zeros_like(expected))
+        out = LAYOUTS[how](np.zeros_like(expected))
         assert transform_into(features, X, out) is out
         assert_allclose(out, expected, rtol=0, atol=1e-13 * (1 + np.abs(expected).max()))
         out.flags.writeable = False
@@ -409,7 +409,7 @@ class TestMaps:
 @quiet_in_low_dimension
 class TestKernels:
     @examples(80)
-    @given(X=tables(), kernel=kernels, how=presentations)
+    @given(X=tables(), kernel=kernels, how=layouts)
     def test_kernel_matrices(self, X, kernel, how):
         kernel = KERNELS[kernel]().resolve(X)
         Y = X[::-1] * 0.5 + 0.25
@@ -418,7 +418,7 @@ class TestKernels:
         assert_allclose(gram, gram.T, atol=1e-12 * scale)
         assert_allclose(kernel(Y, X), cross.T, atol=1e-12 * scale)
         assert np.linalg.eigvalsh(gram).min() >= -1e-6 * scale * len(X)
-        shown = PRESENTED[how](X)
+        shown = LAYOUTS[how](X)
         slack = (
             max(tolerance(how), 1e-7) * scale
         )  # near 0, an angle has an error of the square root of eps
@@ -669,13 +669,13 @@ def regression_tables(draw):
 
 class TestRegression:
     @examples(60)
-    @given(table=regression_tables(), how=presentations, solver=st.sampled_from(["normal", "cg"]))
+    @given(table=regression_tables(), how=layouts, solver=st.sampled_from(["normal", "cg"]))
     def test_a_table_is_the_same_however_it_is_presented(self, table, how, solver):
         X, y = table
         model = ridge(solver=solver, tol=1e-10).fit(X, y)
         expected = model.predict(X)
         assert expected.shape == y.shape
-        shown = PRESENTED[how](X)
+        shown = LAYOUTS[how](X)
         slack = 5e-3 if "float32" in how else 1e-7
         assert_allclose(model.predict(shown), expected, rtol=0, atol=slack)
         target = y.tolist() if how == "list" else y
@@ -785,7 +785,7 @@ class TestClassification:
         X=tables(most_rows=20, most_columns=6),
         n_classes=st.integers(2, 4),
         labels=st.sampled_from(["numbers", "text", "booleans", "negative"]),
-        how=presentations,
+        how=layouts,
         seed=seeds,
     )
     def test_classes_and_probabilities(self, X, n_classes, labels, how, seed):
@@ -801,7 +801,7 @@ class TestClassification:
             with pytest.raises(ValueError, match="one class"):
                 model.fit(X, y).predict(X)
             return
-        shown = PRESENTED[how](X)
+        shown = LAYOUTS[how](X)
         model.fit(shown, y)
         assert_array_equal(model.classes_, np.unique(y))
         decisions, shares = model.decision_function(shown), model.predict_proba(shown)

@@ -70,7 +70,7 @@ def test_a_prepared_project_is_ready(copy):
 def test_links_of_the_readme_become_absolute_once(copy):
     release(copy, "prepare", "9.8.7", "--repository", REPOSITORY)
     text = (copy / "README.md").read_text("utf-8")
-    links = re.findall(r'(?:\]\(|src(?:set)?=")([^)"]+)', text)
+    links = re.findall(r'(?:\]\(|src(?:set)?="|href=")([^)"]+)', text)
     assert len(links) > 10
     assert all(link.startswith("https://") for link in links)
     git(copy, "tag", "v9.8.7")

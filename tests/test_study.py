@@ -47,7 +47,7 @@ ABOUT = {"command": "quadfeat study", "quadfeat": "0", "cpu": "none", "seed": 0}
 
 
 # The effort of runs of which the tests see only files and messages.
-LITTLE = replace(QUICK, seconds=0.0, headline_seconds=0.0, fewest_draws=2, timing_repeats=1)
+SHORTEST = replace(QUICK, seconds=0.0, headline_seconds=0.0, fewest_draws=2, timing_repeats=1)
 
 
 def command(*arguments, width=200, effort=QUICK, draw=True, **environment):
@@ -641,7 +641,7 @@ def study(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
     arguments = ["--datasets", "diabetes", "--methods", "auto,G,B,exact"]
     options = ["--out", out, "--jobs", "1"]
-    done = command("study", "all", *arguments, *options, width=80, effort=LITTLE)
+    done = command("study", "all", *arguments, *options, width=80, effort=SHORTEST)
     assert done.returncode == 0, done.stderr
     return out, arguments, done.stdout
 
@@ -678,7 +678,7 @@ class TestReport:
         finished, arguments, _ = study
         out = shutil.copytree(finished, tmp_path / "again")
         options = ["--out", out, "--jobs", "1", "--json"]
-        done = command("study", "all", *arguments, *options, effort=LITTLE, draw=False)
+        done = command("study", "all", *arguments, *options, effort=SHORTEST, draw=False)
         found = json.loads(done.stdout)
         assert found["headline"].startswith("At the same number of features")
         assert found["report"] == str(out / "report.html")
