@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 from quadfeat._utils import validation as check
 from quadfeat.data.rows import Rows
+from quadfeat.engine.threads import one_blas_thread
 from quadfeat.learning.candidates import FAMILIES
 from quadfeat.learning.clock import Clock
 from quadfeat.learning.lengthscales import check_learnable
@@ -62,7 +62,7 @@ def choose(
         return final.of_default(search)
     # The matrices are small. Several BLAS threads would spend more time waiting for each other than
     # they save, especially on a busy machine.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         entries = search.run()
     if solver is None or rows.is_stream or not solver.adds_rows:
         return final.of_sample(entries, search)

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 from scipy import linalg
-from threadpoolctl import threadpool_limits
 
 from quadfeat._utils.validation import Float64Array
+from quadfeat.engine.threads import one_blas_thread
 from quadfeat.kernels import Kernel, Projection, SeparationKernel
 from quadfeat.learning.clock import Clock
 from quadfeat.learning.columns import standardized
@@ -181,7 +181,7 @@ def _principal_directions(X: Float64Array, weights: Float64Array, number: int) -
     size = min(n_rows, d)
     which = (size - number, size - 1)
     # The matrices are small, and the result should not depend on the number of BLAS threads.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         if d <= n_rows:
             vectors = linalg.eigh(X.T @ X, subset_by_index=which)[1].T
         else:
