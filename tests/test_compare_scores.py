@@ -4,6 +4,7 @@ import json
 import os
 import time
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -380,6 +381,22 @@ class TestCommand:
         gap = verdict.difference(scores, decided.key, rival["contestant"])
         assert f"{abs(gap.mean):.4f} ± {gap.error:.4f}" in " ".join(text.split())
         assert gap.probability == result["recommendation"]["probability_better_than_rival"]
+
+    def test_how_sure_it_is_depends_on_the_rival_most_likely_to_be_better(self):
+        steady = fold_scores({MODEL: 0.80, NYSTROEM: 0.79, RBF_SAMPLER: 0.78})
+        steady[RBF_SAMPLER] += [0.02, -0.02, 0.02, -0.02]
+        scores = steady + noise_of(3, 1e-4)
+        found = SimpleNamespace(
+            verdict=verdict.decide(scores),
+            rival=NYSTROEM,
+            entries=verdict.ranking(scores),
+            form=".4f",
+            difference=lambda one, other: verdict.difference(scores, one, other),
+        )
+        text = conclusions.sureness(found)
+        assert text.startswith("Likely: it beats Nyström features with probability over 99%")
+        least = verdict.difference(scores, MODEL, RBF_SAMPLER).probability
+        assert text.endswith(f"and random Fourier features with probability {least:.0%}.")
 
     @pytest.mark.parametrize(
         ("scoring", "message"),

@@ -646,7 +646,8 @@ class TestTimeLimit:
         assert clock.now == 60
         # Less time than the final fit needs is not reserved for it.
         clock.now = 0.0
-        model.set_params(time_limit=50).fit(X, y)
+        with pytest.warns(UserWarning, match="no time for the fit .* Increase time_limit=50"):
+            model.set_params(time_limit=50).fit(X, y)
         assert [row.took_part for row in model.leaderboard_] == [True, True]
         assert clock.now == 40
         assert "no time for the fit to all 400 rows" in model.why_
@@ -663,7 +664,8 @@ class TestTimeLimit:
     def test_without_time_for_it_the_validated_model_is_used(self, clock):
         cv = [(np.arange(300), np.arange(300, N))]
         model = KernelRegressor(60, candidates=[("a", Slow(40)), LINE], cv=cv)
-        model.fit(X, y)
+        with pytest.warns(UserWarning, match="fitted to 300 of them. Increase time_limit=60"):
+            model.fit(X, y)
         assert clock.now == 30
         assert "no time for the fit to all 400 rows" in model.why_
         assert "300 of them" in model.why_

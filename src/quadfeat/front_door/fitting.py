@@ -180,6 +180,7 @@ def _fitted(
             f"There was no time for the fit to all {len(table.y):,} rows, so the model is the one "
             f"that was validated, which was fitted to {len(fold.train):,} of them."
         )
+        check.warn_user(f"{notes[-1]} Increase time_limit={timer.limit:g}.")
     elif refit:
         try:
             with quiet():  # the encoder of the contest has shown its warnings

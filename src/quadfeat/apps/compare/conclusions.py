@@ -60,7 +60,10 @@ def reason(found: Findings) -> str:
 
 
 def sureness(found: Findings) -> str:
-    """Return how sure it is that the recommended model beats its best rival."""
+    """Return how sure it is that the recommended model beats its rivals.
+
+    The best rival is not always the one that is most likely to be better: its scores may vary less.
+    """
     key, rival = found.verdict.key, found.rival
     if rival is None:
         return "There is no rival to compare it with."
@@ -73,11 +76,30 @@ def sureness(found: Findings) -> str:
         chance = percent(1 - gap.probability)
         verb = "beat" if rival in PLURAL else "beats"
         return f"Not sure: {in_sentence(rival)} {verb} it with probability {chance}, {paired}."
+    closest, least = min(_chances(found).items(), key=lambda chance: chance[1])
     word = "Not sure"
-    if gap.probability >= LIKELY:
-        word = "Almost certain" if gap.probability >= CERTAIN else "Likely"
+    if least >= LIKELY:
+        word = "Almost certain" if least >= CERTAIN else "Likely"
     chance = percent(gap.probability)
-    return f"{word}: it beats {in_sentence(rival)} with probability {chance}, {paired}."
+    text = f"{word}: it beats {in_sentence(rival)} with probability {chance}, {paired}"
+    if percent(least) != chance:
+        text += f", and {in_sentence(closest)} with probability {percent(least)}"
+    return f"{text}."
+
+
+def _chances(found: Findings) -> dict[str, float]:
+    """Return the probability that the recommended model is better than each of its rivals.
+
+    The two kinds of boosted trees are not compared with each other. If no model beats a constant,
+    that is the only rival.
+    """
+    key, rival = found.verdict.key, found.rival
+    others = [] if found.verdict.hopeless else found.entries
+    others = [one for one in others if one not in (key, rival, GUESS, EXACT)]
+    if key in BOOSTERS:
+        others = [one for one in others if one not in BOOSTERS]
+    gaps = {one: found.difference(key, one) for one in (rival, *others) if one is not None}
+    return {one: gap.probability for one, gap in gaps.items() if one == rival or not gap.same}
 
 
 def percent(probability: float) -> str:
