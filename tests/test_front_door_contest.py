@@ -622,6 +622,7 @@ def clock(monkeypatch):
 
 
 class TestTimeLimit:
+    @pytest.mark.filterwarnings("ignore:There was no time for the fit")
     def test_candidates_without_time_are_left_out(self, clock):
         many = [("a", Slow(30)), ("b", Slow(40)), ("c", Slow(50))]
         model = KernelRegressor(60, candidates=many, cv=ShuffleSplit(1, random_state=0))
