@@ -68,7 +68,10 @@ class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
     relevance_ : ndarray of shape (n_features,)
-        How much each column matters to the kernel.
+        How much each column matters to the kernel, in shares that add up to 1, in the order of the
+        columns.
+    relevance_table_ : RelevanceTable
+        The same with the names of columns, the most relevant first.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
