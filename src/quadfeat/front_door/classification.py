@@ -22,12 +22,13 @@ from quadfeat.front_door.lazy import BlockScoreMixin
 from quadfeat.io import checks, register
 from quadfeat.models.class_weights import check_class_weight, check_keys
 from quadfeat.models.keywords import explain_keywords
+from quadfeat.models.no_intervals import NoIntervalsMixin
 
 __all__ = ["KernelClassifier"]
 
 
 @register(model=True)
-class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
+class KernelClassifier(NoIntervalsMixin, BlockScoreMixin, ClassifierMixin, FrontDoor):
     """Classification by the kernel method that suits the data: features, neighbors, or a blend.
 
     ``fit(X, y)`` needs no settings. Several candidates learn their kernels on one part of the rows
