@@ -143,7 +143,8 @@ class TestColumns:
         assert table[0] == (3, model.relevance_[3])
         assert len(table) == 30
         *_, last = str(table).splitlines()
-        assert last.startswith("10 more") and len(str(table).splitlines()) == 22
+        assert last.startswith("10 more")
+        assert len(str(table).splitlines()) == 22
         with pytest.raises(AttributeError):
             _ = KernelRegressor().relevance_table_
 

@@ -19,10 +19,10 @@ def warn_of_narrow_kernel(features: Any) -> None:
     error = min((one.error for one in getattr(features, "candidates_", ())), default=0.0)
     if not error > ERROR_OF_ZEROS:
         return
-    map_ = features.map_
+    kernel, n_columns = check.one_line(features.map_.kernel), features.map_.n_columns
     check.warn_user(
-        f"n_components={map_.n_columns} is too few for {check.one_line(map_.kernel)} on these rows: "
-        f"the expected relative error of the kernel is {error:.2g}, larger than that of zeros. Use "
-        "more n_components or a wider kernel. LocalGaussianProcess suits narrow kernels, and "
-        "KernelRegressor chooses between both."
+        f"n_components={n_columns} is too few for {kernel} on these rows: the expected relative "
+        f"error of the kernel is {error:.2g}, larger than that of zeros. Use more n_components or "
+        "a wider kernel. LocalGaussianProcess suits narrow kernels, and KernelRegressor chooses "
+        "between both."
     )

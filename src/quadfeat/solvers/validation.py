@@ -28,6 +28,9 @@ from quadfeat.solvers.summaries import Summary, class_indices, without_rows
 
 __all__ = ["Losses", "Score", "Validation", "validated"]
 
+# Exponents of units of losses, so that these are normal numbers of float64.
+LEAST_EXPONENT, LARGEST_EXPONENT = -1000, 1000
+
 # Relative rounding error of sums of weights.
 ROUNDING = 1e-9
 
@@ -41,9 +44,6 @@ class Score:
 
     mean: float
     standard_error: float
-
-# Exponents of units of losses, so that these are normal numbers of float64.
-LEAST_EXPONENT, LARGEST_EXPONENT = -1000, 1000
 
 
 @dataclass(frozen=True)
