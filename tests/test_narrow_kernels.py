@@ -62,6 +62,7 @@ def test_no_warning_if_columns_are_enough():
     QuadratureFeatures(gamma=NARROW, n_components=2400, random_state=0).fit(X)
     features = QuadratureFeatures(gamma=WIDE, n_components=100, random_state=0).fit(X)
     assert "zeros" not in features.why_
+    QuadratureFeatures(n_components=2, random_state=0).fit(X)  # nobody expects precision
     # A given rule has no estimate, and a learned kernel was validated.
     QuadratureFeatures(gamma=NARROW, n_components=100, rule="orf", random_state=0).fit(X)
     QuadratureRidge(n_components=100, random_state=0).fit(X[:200], y[:200])

@@ -122,8 +122,8 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     dominates the squared distances between rows, as often happens with raw data. Standardize the
     columns, or pass a kernel with a scale for each column.
 
-    A narrow kernel needs many columns. With ``rule="auto"``, :meth:`fit` warns if there are so few
-    that their expected error is larger than that of zeros.
+    A narrow kernel needs many columns. With ``rule="auto"`` and at least 64 columns, :meth:`fit`
+    warns if their expected error is larger than that of zeros.
 
     References
     ----------
