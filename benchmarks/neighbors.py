@@ -36,13 +36,14 @@ from quadfeat.neighbors import native, reference
 from quadfeat.neighbors.clusters import Clusters
 from quadfeat.neighbors.conditional import Neighborhoods, condition
 from quadfeat.neighbors.goals import NumericGoal
-from quadfeat.neighbors.learning import LocalSearch, Wanted
+from quadfeat.neighbors.learning import LocalSearch
 from quadfeat.neighbors.process import LocalProcess
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.scan import Scan
 from quadfeat.neighbors.search import NearestRows, index_for
 from quadfeat.neighbors.settings import Settings
 from quadfeat.neighbors.tree import Tree, visited_points
+from quadfeat.neighbors.tried import Wanted
 from tables import Table, circumstances
 
 NEIGHBORS = 32

@@ -13,7 +13,7 @@ from quadfeat import QuadratureFeatures, QuadratureRidge, QuadratureRidgeClassif
 from quadfeat.data.blocks import Block
 from quadfeat.data.rows import ArrayRows
 from quadfeat.kernels import Gaussian
-from quadfeat.solvers import Numbers, Penalty, Problem, normal, paths, validated
+from quadfeat.solvers import Numbers, Penalty, Problem, passes, paths, validated
 from quadfeat.solvers.banded import Banded
 from quadfeat.solvers.curves import LARGEST_SQUARE, LeftOutCurve
 from quadfeat.solvers.dual import decomposed
@@ -195,7 +195,7 @@ class TestSampledRows:
 
     @pytest.fixture(autouse=True)
     def few(self, monkeypatch):
-        monkeypatch.setattr(normal, "MOST_LEFT_OUT", 1000)
+        monkeypatch.setattr(passes, "MOST_LEFT_OUT", 1000)
 
     def test_order_and_blocks_do_not_matter(self):
         X, y = smooth(4000)
@@ -210,7 +210,7 @@ class TestSampledRows:
     def test_the_sample_represents_all_rows(self, monkeypatch):
         X, y = smooth(4000)
         model = ridge("loo", alphas=ALPHAS).fit(X, y)
-        monkeypatch.setattr(normal, "MOST_LEFT_OUT", 10**6)
+        monkeypatch.setattr(passes, "MOST_LEFT_OUT", 10**6)
         whole = ridge("loo", alphas=ALPHAS).fit(X, y)
         # With about 1000 of 4000 rows, four standard errors of the mean are 18%.
         assert_allclose(model.path_.loo, whole.path_.loo, rtol=0.18)

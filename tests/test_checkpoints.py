@@ -27,7 +27,7 @@ from quadfeat.io.files import PRIVATE, atomic_write, remove_orphans
 from quadfeat.io.persistence import read_checkpoint
 from quadfeat.kernels import Gaussian, PointwiseNonlinear
 from quadfeat.solvers.accumulator import rows_per_block
-from quadfeat.solvers.normal import SumMoments
+from quadfeat.solvers.passes import SumMoments
 from slow import repeats
 
 rng = np.random.default_rng(0)

@@ -16,6 +16,7 @@ from quadfeat.data import checkpoints
 from quadfeat.kernels import Gaussian, Matern
 from quadfeat.learning.lengthscales import learn
 from quadfeat.solvers.summaries import joint_classes
+from slow import repeats
 
 rng = np.random.default_rng(0)
 N = 1300  # fewer rows would always be multiplied in float64
@@ -216,6 +217,51 @@ def test_scales_of_targets_with_conjugate_gradients(scale):
     model.fit(X, scale * y)
     assert_allclose(model.predict(NEW) / scale, prediction, rtol=1e-5, atol=1e-6)
     assert model.solver_error_ == pytest.approx(error, rel=0.5)
+
+
+@pytest.mark.parametrize("exponent", [-400, 400])
+@pytest.mark.parametrize("criterion", repeats(["auto", "evidence", 0.3]))
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@ways
+def test_powers_of_two_scale_results_exactly(fitted, criterion, exponent, tmp_path):
+    scale = 2.0**exponent
+    expected = fitted(ridge(alpha=criterion), X, y, None, tmp_path)
+    found = fitted(ridge(alpha=criterion), X, scale * y, None, tmp_path)
+    same(published(found, scale=scale), published(expected), rtol=1e-12)
+    for ours, theirs in zip(
+        found.predict_interval(NEW), expected.predict_interval(NEW), strict=True
+    ):
+        assert_allclose(ours / scale, theirs, rtol=1e-12)
+    assert found.score(X, scale * y) == pytest.approx(expected.score(X, y), rel=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [-400, -250, 250, 400])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_powers_of_two_do_not_change_the_learned_kernel(exponent):
+    scale = 2.0**exponent
+    models = [
+        QuadratureRidge(n_components=60, random_state=0).fit(X, one) for one in (y, scale * y)
+    ]
+    plain, scaled = models
+    assert repr(scaled.kernel_) == repr(plain.kernel_)
+    assert_allclose(scaled.predict(NEW) / scale, plain.predict(NEW), rtol=1e-9)
+    errors = [np.array([one.standard_error for one in model.candidates_]) for model in models]
+    assert_allclose(errors[1], errors[0], rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("solver", ["normal", "cg"])
+@pytest.mark.parametrize("alpha", [0.3, "auto"])
+def test_targets_beyond_the_range_of_squares_are_rejected(solver, alpha):
+    model = ridge(alpha=alpha, solver=solver)
+    for factor in (1e150, 1e300):
+        with pytest.raises(ValueError, match=r"y has values up to .*e\+\d+, .*Divide y by a const"):
+            model.fit(X, factor * y)
+    for factor in (1e-160, 1e-300):
+        with pytest.raises(ValueError, match=r"y is so small \(about .*underflow\. Multiply y"):
+            model.fit(X, factor * y)
+    with pytest.raises(ValueError, match="y has values up to"):
+        ridge(alpha=0.3).fit(X, y).partial_fit(X, 1e200 * y)
 
 
 @ways

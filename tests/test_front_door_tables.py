@@ -26,6 +26,7 @@ from quadfeat import (
     load,
     save,
 )
+from quadfeat.kernels import Matern
 
 N = 300
 
@@ -120,6 +121,32 @@ class TestColumns:
         assert sum(relevance.values()) == pytest.approx(1.0)
         assert relevance["empty"] == 0.0
         assert min(relevance[name] for name in ("size", "city", "quality")) > 0
+
+    def test_relevance_table_has_the_names_of_input_columns(self, kernel_model):
+        table = kernel_model.relevance_table_
+        named = dict(zip(FRAME.columns, kernel_model.relevance_, strict=True))
+        assert dict(table) == named
+        shares = [row.relevance for row in table]
+        assert shares == sorted(shares, reverse=True)
+        assert table[0].column == max(named, key=named.get)
+        frame = pd.DataFrame(table)
+        assert frame.columns.tolist() == ["column", "relevance"]
+        assert str(table).splitlines()[1].split() == [table[0].column, f"{shares[0]:.3f}"]
+        assert table._repr_html_().count("<tr>") == 1 + len(FRAME.columns)
+
+    def test_relevance_table_of_an_array_has_positions(self):
+        X = np.random.default_rng(0).standard_normal((60, 30))
+        kernel = Matern(length_scale=np.where(np.arange(30) == 3, 0.5, 10.0))
+        ridge = QuadratureRidge(kernel, alpha=1.0, n_components=20)
+        model = KernelRegressor(candidates=[("ridge", ridge)]).fit(X, X[:, 3])
+        table = model.relevance_table_
+        assert table[0] == (3, model.relevance_[3])
+        assert len(table) == 30
+        *_, last = str(table).splitlines()
+        assert last.startswith("10 more")
+        assert len(str(table).splitlines()) == 22
+        with pytest.raises(AttributeError):
+            _ = KernelRegressor().relevance_table_
 
     def test_the_order_of_columns_does_not_matter(self, model):
         assert_array_equal(model.predict(NEW[NEW.columns[::-1]]), model.predict(NEW))

@@ -9,7 +9,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import quadfeat
-from quadfeat import QuadratureFeatures, QuadratureRidge
+from quadfeat import (
+    KernelClassifier,
+    LocalGaussianProcessClassifier,
+    QuadratureFeatures,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+)
 from quadfeat.kernels import Gaussian
 from quadfeat.models.intervals import Scores
 from quadfeat.solvers.left_out import LeftOut
@@ -156,3 +162,20 @@ def test_models_of_earlier_versions_have_no_stored_rows():
     assert (
         new.merge(quadfeat.load(folder / "ridge_format_3.quadfeat"))._solution.summary.rows is None
     )
+
+
+@pytest.mark.parametrize(
+    "kind", [KernelClassifier, LocalGaussianProcessClassifier, QuadratureRidgeClassifier]
+)
+@pytest.mark.parametrize("is_fitted", [False, True])
+def test_classifiers_have_probabilities_instead(kind, is_fitted):
+    model = kind()
+    if is_fitted:
+        X = np.random.default_rng(0).standard_normal((60, 2))
+        model.fit(X, X[:, 0] > 0)
+    assert not hasattr(model, "predict_interval")
+    with pytest.raises(AttributeError, match="has no attribute 'predict_interval'") as raised:
+        model.predict_interval([[0.0, 0.0]])
+    reason = str(raised.value.__cause__)
+    assert "intervals are for regression" in reason
+    assert f"{kind.__name__} predicts classes. Use predict_proba" in reason

@@ -167,11 +167,18 @@ class TestColumns:
         message = str(caught.value)
         for name in ("city", "day", "size"):
             assert f"{name!r} (" in message
-        suggested = re.search(r"pass columns=(\[.*?\])", message)[1]
-        assert suggested == "['a', 'b', 'c', 'y', 'weight', 'flag', 'count']"
-        columns = [name.strip("'") for name in suggested[1:-1].split(", ")]
-        blocks = ParquetBlocks(mixed, "label", columns=columns)
+        suggested = re.search(r"pass exclude=(\[.*?\])", message)[1]
+        assert suggested == "['city', 'day', 'size']"
+        blocks = ParquetBlocks(mixed, "label", exclude=["city", "day", "size"])
         assert next(iter(blocks))[0].shape == (N_ROWS, 7)
+
+    def test_without_numbers_among_chosen_ones(self, mixed):
+        with pytest.raises(ValueError, match=r"leave them out, pass columns=\['a'\]; or convert"):
+            ParquetBlocks(mixed, "label", columns=["a", "city"])
+
+    def test_without_numbers_keep_what_was_excluded(self, mixed):
+        with pytest.raises(ValueError, match=r"pass exclude=\['a', 'city', 'day', 'size'\]; or"):
+            ParquetBlocks(mixed, "label", exclude="a")
 
     def test_many_without_numbers_are_shortened(self, tmp_path):
         table = pd.DataFrame({f"text{k}": ["a"] for k in range(40)})
@@ -190,6 +197,71 @@ class TestColumns:
         pd.DataFrame({"text": ["a"], "y": [1.0]}).to_parquet(tmp_path / "t.parquet")
         with pytest.raises(ValueError, match="has no numeric column for X"):
             ParquetBlocks(tmp_path, "y")
+
+
+class TestExclude:
+    @pytest.mark.parametrize(
+        ("exclude", "expected"),
+        [
+            ("a", ["b", "c", "weight"]),
+            (["a", "weight"], ["b", "c"]),
+            (("c",), ["a", "b", "weight"]),
+            ([], ["a", "b", "c", "weight"]),
+            (["a", "a"], ["b", "c", "weight"]),
+        ],
+        ids=str,
+    )
+    def test_leaves_columns_out(self, path, exclude, expected):
+        blocks = ParquetBlocks(path, "y", exclude=exclude)
+        X, y = next(iter(blocks))
+        assert X.columns.tolist() == expected
+        np.testing.assert_array_equal(y, frame()["y"])
+        assert ridge().fit(blocks).feature_names_in_.tolist() == expected
+
+    def test_without_a_target(self, path):
+        for exclude, expected in (("y", ["a", "b", "c", "weight"]), (["y", "weight"], [*"abc"])):
+            (X,) = ParquetBlocks(path, None, exclude=exclude)
+            assert X.columns.tolist() == expected
+
+    def test_an_index_that_was_stored(self, tmp_path):
+        frame().drop(columns="label").set_index("a").to_parquet(tmp_path / "t.parquet")
+        (found,) = ParquetBlocks(tmp_path, "y", exclude=["a", "b"])
+        assert found[0].columns.tolist() == ["c", "weight"]
+
+    def test_is_shown(self, path):
+        assert repr(ParquetBlocks(path, "y", exclude=["a", "weight"])) == (
+            f"ParquetBlocks({str(path)!r}, target='y', exclude=['a', 'weight']): "
+            "600 rows, 2 columns in X"
+        )
+
+    def test_survives_a_pickle(self, path):
+        again = pickle.loads(pickle.dumps(ParquetBlocks(path, "y", exclude="a")))
+        assert next(iter(again))[0].columns.tolist() == ["b", "c", "weight"]
+        assert again.exclude == "a"
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"exclude": "weigth"}, r"exclude='weigth' is not a column of.* mean 'weight'\?"),
+            ({"exclude": ["a", "z"]}, "exclude='z' is not a column of .*Its columns are 'a', 'b'"),
+            ({"exclude": "y"}, "exclude='y' contains 'y', which is a target or a weight"),
+            (
+                {"exclude": ["a", "weight"], "sample_weight": "weight"},
+                r"exclude=\['a', 'weight'\] contains 'weight', which is a target or a weight",
+            ),
+            ({"exclude": ["a"], "columns": ["b"]}, r"exclude=\['a'\] has no effect with columns="),
+            ({"exclude": ["a", "b", "c", "weight"]}, "has no numeric column for X"),
+        ],
+        ids=str,
+    )
+    def test_bad_names(self, path, options, message):
+        with pytest.raises(ValueError, match=message):
+            ParquetBlocks(path, "y", **options)
+
+    @pytest.mark.parametrize("exclude", [3, ["a", 3], {"a": 1}], ids=str)
+    def test_of_invalid_types(self, path, exclude):
+        with pytest.raises(TypeError, match=r"exclude=.* is not valid: pass the name of a column"):
+            ParquetBlocks(path, "y", exclude=exclude)
 
 
 class TestMissingPackages:

@@ -561,7 +561,13 @@ class TestTables:
         with pytest.raises(ValueError, match="X lacks the column 'color', 'size', which"):
             encoder.transform(frame[["count"]])
         renamed = frame.rename(columns={"color": "Color"})
-        with pytest.raises(ValueError, match=r"lacks the column 'color', .* Rename 'Color'"):
+        with pytest.raises(ValueError, match=r"lacks the column 'color', .* mean 'Color'\? Rename"):
+            encoder.transform(renamed)
+        renamed = frame.rename(columns={"color": "COLOUR"})
+        with pytest.raises(ValueError, match=r"lacks the column 'color', .* mean 'COLOUR'\?"):
+            encoder.transform(renamed)
+        renamed = frame.rename(columns={"color": "other"})
+        with pytest.raises(ValueError, match=r"lacks the column 'color', .*fitted with\. Add the"):
             encoder.transform(renamed)
         with pytest.raises(ValueError, match=r"X has the column 'extra', .* not fitted with"):
             encoder.transform(frame.assign(extra=1))

@@ -189,9 +189,18 @@ def check_kind(
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
-    """Return `` Did you mean 'x'?`` for the choice closest to ``value``, or an empty string."""
-    nearest = difflib.get_close_matches(str(value).lower(), list(choices), n=1, cutoff=0.65)
-    return f" Did you mean {nearest[0]!r}?" if nearest else ""
+    """Return `` Did you mean 'x'?`` for the choice closest to ``value``, or an empty string.
+
+    Upper and lower case do not matter.
+
+    Examples
+    --------
+    >>> did_you_mean("prise", ["PRICE", "area"])
+    " Did you mean 'PRICE'?"
+    """
+    spelling = {str(choice).lower(): choice for choice in choices}
+    nearest = difflib.get_close_matches(str(value).lower(), list(spelling), n=1, cutoff=0.65)
+    return f" Did you mean {spelling[nearest[0]]!r}?" if nearest else ""
 
 
 def one_line(thing: object) -> str:

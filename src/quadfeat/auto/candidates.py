@@ -17,6 +17,9 @@ from quadfeat.auto.sample import Sample
 from quadfeat.io import checks, register
 from quadfeat.rules import Rule
 
+# The relative error of features that are all zero. Features with a larger one are useless.
+ERROR_OF_ZEROS = 1.0
+
 
 @register
 class Candidate(NamedTuple):

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from quadfeat._utils import validation as check
-from quadfeat.auto.candidates import Candidate
+from quadfeat.auto.candidates import ERROR_OF_ZEROS, Candidate
 from quadfeat.auto.choices import Choices
 from quadfeat.auto.closed_forms import ClosedForms
 from quadfeat.auto.sample import N_ROWS, Sample
@@ -205,6 +205,8 @@ def _why(
         f"{chosen.error:.3g} with {n_components} column{'s' if n_components > 1 else ''} "
         f"({chosen.method} on {len(sample.rows)} rows)."
     )
+    if ordered[0].error > ERROR_OF_ZEROS:
+        text += " This is larger than the error of zeros, so they do not approximate this kernel."
     best, *others = ordered
     if chosen is not best:
         shown = _in_short(best.rule)

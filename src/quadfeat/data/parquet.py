@@ -39,8 +39,11 @@ class ParquetBlocks:
         The column or columns to predict. Labels of classes may be strings. None means that all
         columns belong to ``X``.
     columns : list of str, default=None
-        The columns of ``X``, which have to be numeric. None means all columns but the target and
-        the weights.
+        The columns of ``X``, which have to be numeric. None means all columns but the target, the
+        weights and those in ``exclude``.
+    exclude : str or list of str, default=None
+        Columns to leave out of ``X``, such as an identifier or text. Pass it instead of
+        ``columns``.
     sample_weight : str, default=None
         The column of weights, if there is one.
     rows_per_block : int, default=65536
@@ -58,8 +61,8 @@ class ParquetBlocks:
     FileNotFoundError
         If the path does not exist.
     ValueError
-        If the path holds no Parquet file, a column does not exist, or a column of ``X`` or of
-        weights is not numeric.
+        If the path holds no Parquet file, a column does not exist or has two roles, or a column of
+        ``X`` or of weights is not numeric.
     ImportError
         If pandas or PyArrow is not installed.
 
@@ -89,6 +92,7 @@ class ParquetBlocks:
         target: str | list[str] | None,
         *,
         columns: list[str] | None = None,
+        exclude: str | list[str] | None = None,
         sample_weight: str | None = None,
         rows_per_block: int = 2**16,
         dtype: Any = "float32",
@@ -110,14 +114,26 @@ class ParquetBlocks:
             )
         if isinstance(columns, str):
             raise TypeError(f"columns={columns!r} is not valid: pass a list, [{columns!r}].")
+        if not (exclude is None or isinstance(exclude, str) or _is_list_of_names(exclude, 0)):
+            raise TypeError(
+                f"exclude={check.one_line(exclude)} is not valid: pass the name of a column, or a "
+                "list of names."
+            )
+        if columns is not None and exclude is not None:
+            raise ValueError(
+                f"exclude={check.one_line(exclude)} has no effect with columns=. Remove it, and "
+                "leave the names out of columns."
+            )
         self._paths = [os.fspath(one) for one in paths]
         self.path = self._paths if isinstance(path, (list, tuple)) else self._paths[0]
         self.target = target
         self.columns = columns
+        self.exclude = exclude
         self.sample_weight = sample_weight
         self.rows_per_block = check.check_count(rows_per_block, "rows_per_block")
         self.dtype = dtype
         self._targets = [target] if isinstance(target, str) else list(target or [])
+        self._excluded = [exclude] if isinstance(exclude, str) else list(exclude or [])
         self._weights = [] if sample_weight is None else [sample_weight]
         self._columns = self._checked_columns(self._dataset().schema)
 
@@ -147,12 +163,15 @@ class ParquetBlocks:
     def __repr__(self) -> str:
         options = {
             "target": (self.target, ...),
+            "exclude": (self.exclude, None),
             "sample_weight": (self.sample_weight, None),
             "rows_per_block": (self.rows_per_block, 2**16),
             "dtype": (self.dtype, "float32"),
         }
         shown = [
-            f"{name}={value!r}" for name, (value, default) in options.items() if value != default
+            f"{name}={check.one_line(value)}"
+            for name, (value, default) in options.items()
+            if value != default
         ]
         try:
             n_rows = f"{self.n_rows:,} rows"
@@ -230,7 +249,14 @@ class ParquetBlocks:
         """Return the columns of X; reject unknown names and columns that are not numeric."""
         self._check_names("target", self._targets, schema)
         self._check_names("sample_weight", self._weights, schema)
+        self._check_names("exclude", self._excluded, schema)
         others = {*self._targets, *self._weights}
+        both = [name for name in self._excluded if name in others]
+        if both:
+            raise ValueError(
+                f"exclude={check.one_line(self.exclude)} contains {both[0]!r}, which is a target "
+                "or a weight and no column of X: leave it out of exclude."
+            )
         if self.columns is not None:
             columns = list(self.columns)
             self._check_names("columns", columns, schema)
@@ -243,7 +269,7 @@ class ParquetBlocks:
         else:
             # pandas writes the index of a data frame as a column, which is not part of X.
             index = (schema.pandas_metadata or {}).get("index_columns", [])
-            others |= {name for name in index if isinstance(name, str)}
+            others |= {name for name in index if isinstance(name, str)} | {*self._excluded}
             columns = [name for name in schema.names if name not in others]
         self._check_numeric(columns, schema)
         return columns
@@ -275,7 +301,9 @@ class ParquetBlocks:
             )
         if bad:
             way_out = "pass columns= without them"
-            if len(numeric) <= MOST_NAMES:
+            if self.columns is None and len(bad) <= MOST_NAMES:
+                way_out = f"pass exclude={[*self._excluded, *bad]!r}"
+            elif len(numeric) <= MOST_NAMES:
                 way_out = f"pass columns={numeric!r}"
             raise ValueError(
                 f"X needs numbers, but these columns of {self._shown} hold none: "
@@ -283,8 +311,8 @@ class ParquetBlocks:
             )
 
 
-def _is_list_of_names(value: Any) -> bool:
-    is_list = isinstance(value, (list, tuple)) and len(value) > 0
+def _is_list_of_names(value: Any, least: int = 1) -> bool:
+    is_list = isinstance(value, (list, tuple)) and len(value) >= least
     return is_list and all(isinstance(name, str) for name in value)
 
 

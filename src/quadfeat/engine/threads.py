@@ -30,8 +30,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from multiprocessing.process import current_process
 from typing import Any
@@ -170,31 +170,29 @@ class _Users:
         self.limiter: Any = None
 
     def add(self, user: int) -> None:
-        lock = self._acquired()
-        try:
+        with self._locked():
             if not self.present:
                 self.limiter = _controller().limit(limits=1, user_api="blas")
             self.present.add(user)
-        finally:
-            lock.release()
 
     def remove(self, user: int) -> None:
-        lock = self._acquired()
-        try:
+        with self._locked():
             self.present.discard(user)
             if not self.present and self.limiter is not None:
                 self.limiter.restore_original_limits()
                 self.limiter = None
-        finally:
-            lock.release()
 
-    def _acquired(self) -> Any:
-        """Return the lock, closed; replace it if an interrupt has left it closed."""
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock; replace it if an interrupt has left it closed."""
         lock = self.lock
         if not lock.acquire(timeout=PATIENCE):
             lock = self.lock = threading.RLock()
             lock.acquire()
-        return lock
+        try:
+            yield
+        finally:
+            lock.release()
 
 
 _users = _Users()

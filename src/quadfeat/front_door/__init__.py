@@ -9,6 +9,7 @@ from quadfeat.front_door.candidates import (
 from quadfeat.front_door.classification import KernelClassifier
 from quadfeat.front_door.leaderboard import Leaderboard, LeaderboardRow
 from quadfeat.front_door.regression import KernelRegressor
+from quadfeat.front_door.relevance import RelevanceRow, RelevanceTable
 
 __all__ = [
     "Candidate",
@@ -19,4 +20,6 @@ __all__ = [
     "LeaderboardRow",
     "MoreFeaturesCandidate",
     "NeighborsCandidate",
+    "RelevanceRow",
+    "RelevanceTable",
 ]

@@ -24,8 +24,9 @@ from quadfeat._utils.fitted import changing
 from quadfeat._utils.random import checked_state, generator
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import is_dask
-from quadfeat.front_door.candidates import Candidate, Setting, candidates_of
+from quadfeat.front_door.candidates import Candidate, Setting
 from quadfeat.front_door.decision import Outcome
+from quadfeat.front_door.entrants import candidates_of
 from quadfeat.front_door.explained import LEARNED, Explained
 from quadfeat.front_door.fitting import fit_stream, fit_table
 from quadfeat.front_door.forecasts import Judge

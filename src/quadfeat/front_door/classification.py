@@ -22,12 +22,13 @@ from quadfeat.front_door.lazy import BlockScoreMixin
 from quadfeat.io import checks, register
 from quadfeat.models.class_weights import check_class_weight, check_keys
 from quadfeat.models.keywords import explain_keywords
+from quadfeat.models.no_intervals import NoIntervalsMixin
 
 __all__ = ["KernelClassifier"]
 
 
 @register(model=True)
-class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
+class KernelClassifier(NoIntervalsMixin, BlockScoreMixin, ClassifierMixin, FrontDoor):
     """Classification by the kernel method that suits the data: features, neighbors, or a blend.
 
     ``fit(X, y)`` needs no settings. Several candidates learn their kernels on one part of the rows
@@ -68,7 +69,10 @@ class KernelClassifier(BlockScoreMixin, ClassifierMixin, FrontDoor):
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
     relevance_ : ndarray of shape (n_features,)
-        How much each column matters to the kernel.
+        How much each column matters to the kernel, in shares that add up to 1, in the order of the
+        columns.
+    relevance_table_ : RelevanceTable
+        The same with the names of columns, the most relevant first.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

@@ -11,6 +11,7 @@ from quadfeat.front_door import reasons
 from quadfeat.front_door.answer import Answer
 from quadfeat.front_door.leaderboard import Leaderboard
 from quadfeat.front_door.mixture import Mixture
+from quadfeat.front_door.relevance import RelevanceTable
 from quadfeat.io import checks
 from quadfeat.io.pickles import VersionedState
 from quadfeat.models import notebook
@@ -68,6 +69,11 @@ class Explained(VersionedState):
     def relevance_(self) -> Float64Array:
         """How much each input column matters to the kernels, in shares that add up to 1."""
         return reasons.relevance(self._found(), self.n_features_in_)
+
+    @property
+    def relevance_table_(self) -> RelevanceTable:
+        """The columns with their relevance, the most relevant first."""
+        return RelevanceTable.of(self.relevance_, getattr(self, "feature_names_in_", None))
 
     def plot(self, axes: Any = None) -> Any:
         """Plot the leaderboard, and the relevance of the columns.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from quadfeat.front_door import cells
 from quadfeat.io import checks, register
 
 HEADER = ("candidate", "share", "{loss}", "+-", "{score}", "fit s", "predict s", "note")
@@ -119,33 +119,13 @@ class Leaderboard:
         return [header, *(_cells(row) for row in self.rows)]
 
     def __str__(self) -> str:
-        table = self.cells()
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        last = len(HEADER) - 1
-        lines = []
-        for row in table:
-            cells = [
-                cell.ljust(width) if place in (0, last) else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            lines.append("  ".join(cells).rstrip())
-        return "\n".join(lines)
+        return cells.as_text(self.cells(), left=(0, len(HEADER) - 1))
 
     __repr__ = __str__
 
     def as_html(self) -> str:
         """Return the table in HTML."""
-        header, *rows = self.cells()
-        return (
-            "<table><thead><tr>"
-            + "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-            + "</tr></thead><tbody>"
-            + "".join(
-                "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-                for row in rows
-            )
-            + "</tbody></table>"
-        )
+        return cells.as_html(self.cells())
 
     _repr_html_ = as_html
 

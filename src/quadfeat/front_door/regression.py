@@ -79,7 +79,10 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
     relevance_ : ndarray of shape (n_features,)
-        How much each column matters to the kernel, in shares that add up to 1.
+        How much each column matters to the kernel, in shares that add up to 1, in the order of the
+        columns.
+    relevance_table_ : RelevanceTable
+        The same with the names of columns, the most relevant first.
     noise_variance_ : float or ndarray of shape (n_outputs,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)

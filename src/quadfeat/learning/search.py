@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from quadfeat._utils.validation import Float64Array
-from quadfeat.kernels import Gaussian
-from quadfeat.learning.candidates import Proposal, arc_cosine
+from quadfeat.learning import usual
+from quadfeat.learning.candidates import Proposal
 from quadfeat.learning.clock import Clock
 from quadfeat.learning.columns import with_factors
 from quadfeat.learning.lengthscales import MOST_STEPS, START_ALPHA, Learned, learn
@@ -234,33 +234,19 @@ class Search:
 
     def default_proposal(self) -> Proposal:
         """Return the Gaussian or the given kernel with its default scale, on standardized rows."""
-        sample, name = self.sample, "Gaussian"
-        kernel: Any = Gaussian()
-        if not self.others:
-            name, kernel = next(iter(self.families.items()))
-        columns, usual = sample.columns, kernel.usual_factor(sample.d)
-        default = with_factors(kernel, usual * columns.units / sample.deviations)
-        return Proposal(f"default: {name}", default, columns, "", "default")
+        if self.others:
+            return usual.default(self.sample)
+        return usual.default(self.sample, *next(iter(self.families.items())))
 
     def _enter_common_unit(self) -> None:
         """Enter the default scale for columns that may share a unit, such as pixels."""
-        sample, kernel = self.sample, Gaussian()
-        unit = float(np.sqrt(np.mean(sample.deviations**2)))
-        columns, usual = sample.columns, kernel.usual_factor(sample.d)
-        common = with_factors(kernel, usual * columns.units / unit)
-        self.race.enter(
-            Proposal("Gaussian, columns in a common unit", common, columns, "", "isotropic")
-        )
+        self.race.enter(usual.common_unit(self.sample))
 
     def _enter_compressed(self) -> None:
         """Enter columns with compressed tails, and keep them for later stages if better."""
-        columns, kernel = self.sample.compressed, Gaussian()
-        assert columns is not None
-        usual = with_factors(kernel, np.full(self.sample.d, kernel.usual_factor(self.sample.d)))
-        name = "Gaussian, compressed tails"
-        entry = self.race.enter(Proposal(name, usual, columns, "", "compressed"))
-        if entry.loss < self.race.best("default").loss:
-            self._columns = columns
+        proposal = usual.compressed(self.sample)
+        if self.race.enter(proposal).loss < self.race.best("default").loss:
+            self._columns = proposal.columns
 
     def _enter_isotropic(self, name: str) -> None:
         """Enter a family with one learned lengthscale for standardized columns."""
@@ -282,13 +268,13 @@ class Search:
             return
         family = next(iter(self.families))
         kernel = self.families[family]
-        usual = with_factors(kernel, np.full(d, kernel.usual_factor(d)))
+        start = with_factors(kernel, np.full(d, kernel.usual_factor(d)))
         entry = self._enter_learned(
             family,
             "early",
             f"{family}, {FEW_STEPS_NAME}",
             n_rows=n_rows,
-            start=Learned(usual, START_ALPHA, 0.0, 0),
+            start=Learned(start, START_ALPHA, 0.0, 0),
             max_steps=FEW_STEPS,
         )
         if entry is not None:
@@ -406,23 +392,13 @@ class Search:
 
     def _enter_arc_cosine(self) -> None:
         """Enter arc-cosine kernels with the default scale and with the learned lengthscales."""
-        d = self.sample.d
-        factors = np.full(d, 1.0 / np.sqrt(d))
-        name, columns = "arc-cosine of order 1", self._columns
-        self.race.enter(Proposal(name, arc_cosine(factors), columns, "", "arc-cosine"))
+        d, columns = self.sample.d, self._columns
+        self.race.enter(usual.first_arc_cosine(columns, np.full(d, 1.0 / np.sqrt(d))))
         learned_each = any(one.has_scale_per_input for one in self._learned.values())
         if learned_each and not self.clock.is_over():
             best: Any = self.race.best("ard", "early").proposal.kernel
             learned = np.broadcast_to(best.input_factor(d), d)
-            self.race.enter(
-                Proposal(
-                    f"{name}, learned column weights",
-                    arc_cosine(learned),
-                    columns,
-                    "",
-                    "arc-cosine",
-                )
-            )
+            self.race.enter(usual.first_arc_cosine(columns, learned, ", learned column weights"))
 
     def _enter_metrics(self) -> None:
         """Enter kernels with a full metric from the gradients of the best model so far."""

@@ -17,10 +17,11 @@ from quadfeat.data.blocks import is_dask
 from quadfeat.data.rows import Rows
 from quadfeat.models.class_weights import ClassWeights, balanced, check_class_weight, check_keys
 from quadfeat.models.lazy import lazily
+from quadfeat.models.no_intervals import NoIntervalsMixin
 from quadfeat.solvers.calibration import Calibration
 
 
-class ClassTargetsMixin:
+class ClassTargetsMixin(NoIntervalsMixin):
     """Let a model have classes as targets.
 
     It precedes the base class of a model.

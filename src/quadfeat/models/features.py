@@ -21,6 +21,7 @@ from quadfeat.models import saved_features
 from quadfeat.models.fitted_features import FittedFeatures
 from quadfeat.models.given_kernel import given_kernel
 from quadfeat.models.keywords import explain_keywords
+from quadfeat.models.narrow_kernels import warn_of_narrow_kernel
 from quadfeat.models.raw_columns import warn_of_raw_columns
 from quadfeat.rules import Rule
 
@@ -121,6 +122,9 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
     dominates the squared distances between rows, as often happens with raw data. Standardize the
     columns, or pass a kernel with a scale for each column.
 
+    A narrow kernel needs many columns. With ``rule="auto"`` and at least 64 columns, :meth:`fit`
+    warns if their expected error is larger than that of zeros.
+
     References
     ----------
     Munkhoeva, Kapushev, Burnaev, Oseledets. "Quadrature-based features for kernel approximation".
@@ -186,9 +190,11 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         with changing(self):
             try:
                 columns, rows = self._rows(X, sample_weight)
-                return self.fit_to(columns, view_of(rows, given_kernel(self).projection))
+                self.fit_to(columns, view_of(rows, given_kernel(self).projection))
             except NotFiniteError as error:
                 raise error.within(self, names_of_frame(X)) from None
+            warn_of_narrow_kernel(self)
+        return self
 
     def _rows(self, X: Any, sample_weight: Any) -> tuple[Any, Rows]:
         """Return an object with the columns of ``X``, and the source of the rows."""

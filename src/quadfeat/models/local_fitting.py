@@ -19,9 +19,10 @@ from quadfeat.learning.columns import Columns, with_factors
 from quadfeat.models.given_kernel import finds_kernel, given_kernel
 from quadfeat.neighbors.clusters import is_available
 from quadfeat.neighbors.fit import LocalFit
-from quadfeat.neighbors.learning import LocalSearch, Tried, Wanted
+from quadfeat.neighbors.learning import LocalSearch
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.search import SEARCHES
+from quadfeat.neighbors.tried import Tried, Wanted
 from quadfeat.neighbors.wide import WIDE, WideSearch
 
 LENGTHSCALES = ("isotropic", "ard")

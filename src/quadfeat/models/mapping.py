@@ -21,6 +21,7 @@ from quadfeat.models.choosing import choose, searches
 from quadfeat.models.features import QuadratureFeatures
 from quadfeat.models.finals import Chosen
 from quadfeat.models.given_kernel import given_kernel
+from quadfeat.models.narrow_kernels import warn_of_narrow_kernel
 from quadfeat.solvers.base import Solver
 
 
@@ -165,7 +166,11 @@ def features_for(model: Any, rows: Rows, solver: Solver | None) -> Chosen:
     """
     given = given_by(model)
     if given is not None:
-        features = given.used(model, rows) if given.is_fitted else given.fitted(model, rows)
+        if given.is_fitted:
+            features = given.used(model, rows)
+        else:
+            features = given.fitted(model, rows)
+            warn_of_narrow_kernel(features)
         return Chosen(features, Choice("The map was given as features."))
     if searches(model):
         return choose(model, rows, fit_features, solver)
@@ -178,7 +183,9 @@ def features_for(model: Any, rows: Rows, solver: Solver | None) -> Chosen:
         n_jobs=model.n_jobs,
     )
     why = f"The kernel was given as kernel={check.one_line(kernel)}."
-    return Chosen(fit_features(features, rows, names_of(model)), Choice(why))
+    features = fit_features(features, rows, names_of(model))
+    warn_of_narrow_kernel(features)
+    return Chosen(features, Choice(why))
 
 
 def fit_features(features: QuadratureFeatures, rows: Rows, names: Any = None) -> QuadratureFeatures:

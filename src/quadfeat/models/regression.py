@@ -22,6 +22,9 @@ from quadfeat.solvers.targets import Numbers, Targets
 
 __all__ = ["QuadratureRidge"]
 
+# The weighted sum of squares of larger targets may overflow if there are many rows.
+LARGEST_TARGET = 1e140
+
 
 @register(model=True)
 class QuadratureRidge(BlockScoreMixin, NumericTargetsMixin, RegressorMixin, QuadratureModel):
@@ -156,6 +159,18 @@ class QuadratureRidge(BlockScoreMixin, NumericTargetsMixin, RegressorMixin, Quad
     >>> round(float(np.sqrt(model.noise_variance_)), 1)
     0.1
     """
+
+    def _checked_targets(self, y: Any) -> Any:
+        """Return the targets as float64; reject those whose squares are beyond its range."""
+        targets = super()._checked_targets(y)
+        largest = check.largest_magnitude(targets)
+        if largest > LARGEST_TARGET:
+            raise ValueError(
+                f"y has values up to {largest:.2g}, but {type(self).__name__} sums squares of "
+                f"targets, which are within the range of float64 up to {LARGEST_TARGET:g}. Divide "
+                "y by a constant, or use LocalGaussianProcess."
+            )
+        return targets
 
     def _targets(self) -> Targets:
         """Return the encoding of targets as columns."""

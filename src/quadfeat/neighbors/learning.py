@@ -15,11 +15,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -34,6 +33,7 @@ from quadfeat.neighbors.goals import Goal
 from quadfeat.neighbors.process import LocalProcess
 from quadfeat.neighbors.rows import DistinctRows
 from quadfeat.neighbors.settings import Settings
+from quadfeat.neighbors.tried import Tried, Wanted
 
 # Numbers of rows: to learn the start from, in a batch, and to validate settings.
 START_ROWS = 1000
@@ -57,9 +57,8 @@ MULTIPLES = (1.0, 4.0, 16.0, 64.0, 256.0)
 START_ALPHAS = (0.1, 1e-3)
 TIED = 1.0
 
-# Neighbors while lengthscales are learned, and the numbers of neighbors to try afterwards.
+# Number of neighbors while lengthscales are learned.
 LEARNING_NEIGHBORS = 32
-NUMBERS = (16, 32, 64, 128, 256)
 
 # Largest factor by which a lengthscale may change in a round, since it changes the neighbors.
 REACH = 4.0
@@ -68,15 +67,13 @@ REACH = 4.0
 TOLERANCE = 0.01
 
 # Compressed tails, and squared errors as the goal, are kept if they reduce the error by at least
-# these fractions. On house8L, they reduce it by 16% and 14%. Without a large reduction, the
-# likelihood gives better variances: on protein, squared errors reduce the error by 4%, but the
-# negative log likelihood of a row rises from 0.58 to 0.64.
+# these fractions. Without a large reduction, the likelihood is the better goal, because it gives
+# better variances.
 COMPRESSION_GAIN = 0.02
 SQUARES_GAIN = 0.05
 
 # Kernels are learned until this part of the time limit has passed, and their start until the other
-# one. The rest is for the number of neighbors: on mnist, 256 instead of 32 of them reduce the log
-# loss from 0.081 to 0.049, and other families hardly change it.
+# one. The rest is for the number of neighbors, which can matter more than the family.
 PART_FOR_LEARNING = 0.6
 PART_FOR_START = 0.2
 
@@ -86,69 +83,6 @@ LOG_STEP = 1e-3
 # Names of the ways to learn, after the name of a family.
 COMPRESSED = ", compressed tails"
 SQUARES = ", squared errors"
-
-
-class Tried(NamedTuple):
-    """Settings that were validated.
-
-    Attributes
-    ----------
-    name : str
-    settings : Settings
-    loss : float
-        The leave-one-out loss; see ``Goal.validated``.
-    standard_error : float
-    n_rows : int
-        Number of rows that were left out.
-    seconds : float
-    """
-
-    name: str
-    settings: Settings
-    loss: float
-    standard_error: float
-    n_rows: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The settings to learn.
-
-    Attributes
-    ----------
-    families : dict of str to SeparationKernel
-    lengthscales : {"ard", "isotropic"} or None
-        None leaves the scale of the kernels as it is.
-    alpha : float or None
-        None means to learn it.
-    n_neighbors : int or None
-        None means to select it.
-    projection : Projection or None
-        The projection of the given kernel, if it has one.
-    search : {"auto", "exact", "approximate"}
-        How to search for neighbors.
-    compresses : bool
-        Whether columns with heavy tails may be compressed, unless the kernel is given.
-    """
-
-    families: dict[str, SeparationKernel]
-    lengthscales: str | None
-    alpha: float | None
-    n_neighbors: int | None
-    projection: Projection | None = None
-    search: str = "exact"
-    compresses: bool = True
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the family of the kernel is given."""
-        return len(self.families) == 1
-
-    @property
-    def numbers(self) -> Sequence[int]:
-        """The numbers of neighbors to try."""
-        return NUMBERS if self.n_neighbors is None else (self.n_neighbors,)
 
 
 class LocalSearch:

@@ -158,13 +158,13 @@ class LeftOutCurve:
         """Return the sums of ``w e``, ``w^2 e`` and ``w^2 e^2`` for one alpha.
 
         Here ``w`` are the weights and ``e`` the squared errors. The last two sums come from the
-        nearest alpha in ``products``.
+        nearest alpha in ``products``, and their errors are in ``unit``.
         """
         near = int(self._nearest(np.array([index]))[0])
         return (
             float(self.sums[index]) * self.unit,
-            float(self.linear[near]) * self.unit,
-            float(self.products[near, near]) * self.unit**2,
+            float(self.linear[near]),
+            float(self.products[near, near]),
         )
 
     def _nearest(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:

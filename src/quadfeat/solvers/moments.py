@@ -34,6 +34,11 @@ DRIFT = 10.0
 # Smallest standard deviation of targets, in units of the spacing of float64 at their mean.
 LEAST_SPREAD = 2.0
 
+# If sums of squares of targets are below the first number, they may have lost digits or be zero. If
+# sums of products are above the second number, equal targets have cancelled instead.
+LEAST_SQUARES = 1e-290
+LEAST_PRODUCT = 1e-100
+
 
 @register
 @dataclass(frozen=True)
@@ -312,7 +317,19 @@ class RightHandSide:
                 "the weighted products of features and targets overflow. Rescale y or "
                 "sample_weight, or pass X as float64."
             )
+        self.check_underflow()
         return self
+
+    def check_underflow(self) -> None:
+        """Raise an error if targets differ, but their squares are below the range of float64."""
+        largest = np.abs(self.right).max(axis=0)
+        small = (largest > 0) & (largest < LEAST_PRODUCT) & (self.squares < LEAST_SQUARES)
+        for output in np.flatnonzero(small):
+            raise ValueError(
+                f"y is so small (about {largest[output] / self.weight:.2g}) that the weighted sums "
+                "of squares of the targets underflow. Multiply y by a large number, or "
+                "sample_weight if it is as small."
+            )
 
     @property
     def degrees(self) -> float:

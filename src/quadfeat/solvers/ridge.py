@@ -33,11 +33,6 @@ ROUNDING = 1e-12
 # Lower limit of the unexplained fraction of the variance of the targets, because of rounding.
 LEAST_UNEXPLAINED = 1e-14
 
-# If sums of squares of targets are below the first number, they may have lost digits or be zero. If
-# sums of products are above the second number, equal targets have cancelled instead.
-LEAST_SQUARES = 1e-290
-LEAST_PRODUCT = 1e-100
-
 
 @register
 @dataclass(frozen=True)
@@ -129,12 +124,7 @@ class RidgeProblem:
                     f"the weighted sums of squares of the {what} overflow. Rescale X, y or "
                     "sample_weight, or use gram_dtype='float64'."
                 )
-        largest = np.abs(found.right).max(axis=0)
-        if ((largest > 0) & (largest < LEAST_PRODUCT) & (found.squares < LEAST_SQUARES)).any():
-            raise ValueError(
-                "the weighted sums of squares of the targets underflow. Multiply y by a large "
-                "number, or sample_weight if it is as small."
-            )
+        found.check_underflow()
         return found
 
 

@@ -7,6 +7,7 @@ comparing their mean losses.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,9 @@ from quadfeat.solvers.posterior import Posterior
 from quadfeat.solvers.summaries import Summary, class_indices, without_rows
 
 __all__ = ["Losses", "Score", "Validation", "validated"]
+
+# Exponents of units of losses, so that these are normal numbers of float64.
+LEAST_EXPONENT, LARGEST_EXPONENT = -1000, 1000
 
 # Relative rounding error of sums of weights.
 ROUNDING = 1e-9
@@ -55,11 +59,14 @@ class Losses:
         that their units do not matter. Classifiers also have the log loss, and 1 for each row that
         is classified correctly.
     products : array of shape (2, n_losses)
-        Sums of ``weight^2 * loss`` and of ``weight^2 * loss^2``.
+        Sums of ``weight^2 * loss`` and of ``weight^2 * loss^2``, with losses in ``unit``.
     weights : array of shape (n_single,)
         The weights of the single rows, which are a sample; empty if none are kept.
     values : array of shape (n_single, n_losses)
         The losses of the single rows.
+    unit : float, default=1.0
+        The unit of the losses in ``products``, since the squares of squared errors may be beyond
+        the range of float64.
     """
 
     weight: float
@@ -68,31 +75,41 @@ class Losses:
     products: Float64Array
     weights: Float64Array
     values: Float64Array
+    unit: float = 1.0
 
     @classmethod
     def of(cls, values: Float64Array, weights: Any, *, single: bool) -> Losses:
         """Sum the losses of rows; with ``single``, also keep the losses of each row."""
         weights = np.ones(len(values)) if weights is None else weights
-        squares = weights**2
+        squares, unit = weights**2, _unit_of(values)
+        scaled = values / unit
         return cls(
             float(weights.sum()),
             float(squares.sum()),
             weights @ values,
-            np.stack([squares @ values, squares @ values**2]),
+            np.stack([squares @ scaled, squares @ scaled**2]),
             weights if single else weights[:0],
             values if single else values[:0],
+            unit,
         )
 
     def merged(self, other: Losses) -> Losses:
         """Return the losses of both sets of rows combined."""
+        unit = max(self.unit, other.unit)
         return Losses(
             self.weight + other.weight,
             self.squared_weight + other.squared_weight,
             self.sums + other.sums,
-            self.products + other.products,
+            self._products_in(unit) + other._products_in(unit),
             np.concatenate([self.weights, other.weights]),
             np.concatenate([self.values, other.values]),
+            unit,
         )
+
+    def _products_in(self, unit: float) -> Float64Array:
+        """Return the products in a larger unit of losses."""
+        factor = self.unit / unit
+        return self.products * np.array([[factor], [factor**2]])
 
     def difference(self, other: Losses, which: int) -> Score:
         """Return the mean of the paired differences to other losses, and its standard error.
@@ -110,12 +127,13 @@ class Losses:
         """Return the mean of a loss and its standard error."""
         weight, mean = np.float64(self.weight), self.sums[which] / self.weight
         linear, square = self.products[:, which]
+        scaled = mean / self.unit
         with np.errstate(all="ignore"):  # overflow and infinite losses
-            about = square - 2.0 * mean * linear + mean**2 * self.squared_weight
+            about = square - 2.0 * scaled * linear + scaled**2 * self.squared_weight
             # Bessel's correction n / (n - 1), with the effective number of rows.
             effective = weight**2 / self.squared_weight
             correction = effective / (effective - 1.0) if effective > 1.0 else np.inf
-            deviation = np.sqrt(np.maximum(about, 0.0) * correction)
+            deviation = self.unit * np.sqrt(np.maximum(about, 0.0) * correction)
             return Score(float(mean), float(deviation / weight))
 
 
@@ -341,7 +359,15 @@ def _losses_of_curve(solution: Any) -> Losses | None:
     total, linear, square = curve.at(index)
     sums, products = np.array([total]), np.array([[linear], [square]])
     none = np.empty(0)
-    return Losses(curve.weight, curve.squared_weight, sums, products, none, none[:, None])
+    weights = curve.weight, curve.squared_weight
+    return Losses(*weights, sums, products, none, none[:, None], curve.unit)
+
+
+def _unit_of(values: Float64Array) -> float:
+    """Return a power of two near the largest finite loss."""
+    largest = float(np.abs(values).max(initial=0.0, where=np.isfinite(values)))
+    exponent = math.frexp(largest)[1] if largest > 0 else LEAST_EXPONENT
+    return math.ldexp(1.0, min(max(exponent, LEAST_EXPONENT), LARGEST_EXPONENT))
 
 
 def _losses_of_kept(

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
+from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import without_mask
 from quadfeat._utils.columns import MOST_COLUMNS, is_stream, names_of_frame
 from quadfeat.data.blocks import is_dask
@@ -95,10 +96,10 @@ def _in_order(X: Any, names: list[Any], wanted: list[Any], owner: str) -> tuple[
     lost = sorted(set(wanted) - set(names))
     extra = sorted(set(names) - set(wanted))
     if lost:
-        similar = [one for one in extra if str(one).lower() == str(lost[0]).lower()]
-        way_out = f"Rename {similar[0]!r}." if similar else "Add the column; it may be empty."
+        hint = check.did_you_mean(lost[0], extra)
+        way_out = f"{hint} Rename it." if hint else " Add the column; it may be empty."
         raise ValueError(
-            f"X lacks the column {_listed(lost)}, which {owner} was fitted with. {way_out}"
+            f"X lacks the column {_listed(lost)}, which {owner} was fitted with.{way_out}"
         )
     if extra:
         raise ValueError(

@@ -175,10 +175,7 @@ def _check_target(path: Path, frame: pd.DataFrame, target: str | None) -> str:
     if target is None:
         raise CommandError(f"--target is missing. Name the column to predict, one of {listed}.")
     if target not in names:
-        lower = {name.lower(): name for name in names}
-        hint = did_you_mean(target, lower)
-        for key, name in lower.items():
-            hint = hint.replace(f"'{key}'?", f"'{name}'?")
+        hint = did_you_mean(target, names)
         raise CommandError(f"--target {target!r} is not a column of {path}.{hint} It has {listed}.")
     repeated = frame.columns[frame.columns.duplicated()]
     if len(repeated):
