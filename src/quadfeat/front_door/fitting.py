@@ -19,6 +19,7 @@ from quadfeat.front_door.contest import SHARES_OF_TIME, Contest, Entry, is_most
 from quadfeat.front_door.decision import Outcome, check_scorer, decided
 from quadfeat.front_door.leaderboard import Leaderboard, LeaderboardRow
 from quadfeat.front_door.mixture import Mixture
+from quadfeat.front_door.openings import opening_of
 from quadfeat.front_door.preparation import Part, Table
 from quadfeat.front_door.quiet import quiet
 from quadfeat.front_door.splits import (
@@ -228,11 +229,11 @@ def fit_stream(
     is_shown = "verbose" in model.get_params() and not model.verbose
     if is_shown:  # each pass over a stream may take long
         model.set_params(verbose=bool(door.verbose))
-    door._for_stream(model).fit(X, y, sample_weight)
+    opening = opening_of(X)
+    door._for_stream(model).fit(opening.rows, y, sample_weight)
     if is_shown:
         model.set_params(verbose=False)
-    spreads = np.ones(model.n_features_in_)
-    found = _alone(serving[0], model, None, spreads, setting, timer)
+    found = _alone(serving[0], model, None, opening.of(reasons.spreads), setting, timer)
     return _with_reason(found, chosen, f"X is {kind}, of which no rows can be held out")
 
 
