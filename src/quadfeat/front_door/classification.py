@@ -69,8 +69,9 @@ class KernelClassifier(NoIntervalsMixin, BlockScoreMixin, ClassifierMixin, Front
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
     relevance_ : ndarray of shape (n_features,)
-        How much each column matters to the kernel, in shares that add up to 1, in the order of the
-        columns.
+        How fast predictions bend along each column, in shares that add up to 1, in the order of the
+        columns. A linear effect has a small share, however large it is: to measure effects, use
+        scikit-learn's ``permutation_importance``.
     relevance_table_ : RelevanceTable
         The same with the names of columns, the most relevant first.
     n_features_in_ : int

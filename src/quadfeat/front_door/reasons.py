@@ -1,4 +1,4 @@
-"""Explain a choice: why a model won, and which columns matter."""
+"""Explain a choice: why a model won, and along which columns it bends."""
 
 from __future__ import annotations
 
