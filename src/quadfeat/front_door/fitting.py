@@ -79,7 +79,13 @@ def fit_table(
     outcome = decided(played, contest, scorer, name, blend=bool(door.blend))
     _warn_of_short_time(played.present, len(chosen), timer)
     mixture, part, own_encoder, notes = _fitted(
-        outcome, table, encoder, folds[0], timer, refit=bool(door.refit)
+        outcome,
+        table,
+        encoder,
+        folds[0],
+        timer,
+        refit=bool(door.refit),
+        was_interrupted=played.was_interrupted,
     )
     return Answer(
         mixture,
@@ -166,6 +172,7 @@ def _fitted(
     timer: Timer,
     *,
     refit: bool,
+    was_interrupted: bool,
 ) -> tuple[Mixture, Part, TableEncoder | None, list[str]]:
     """Fit the winners to all rows, or keep the models of the contest.
 
@@ -190,6 +197,11 @@ def _fitted(
                 timer.show(f"fitting {entry.candidate.key} to all rows")
                 models.append(part.fit(entry.settled))
         except KeyboardInterrupt:
+            if was_interrupted:  # before, in the contest
+                raise
+            timer.show_interrupt(
+                f"The validated model is used, which was fitted to {len(fold.train):,} rows."
+            )
             notes.append("The fit to all rows was interrupted, and the validated model is used.")
         else:
             return Mixture(tuple(models), shares), part, own_encoder, notes

@@ -95,8 +95,9 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
 
     Notes
     -----
-    Ctrl-C ends the contest and keeps the best candidate so far. Before the first candidate has been
-    validated, it raises ``KeyboardInterrupt``.
+    Ctrl-C ends the contest, prints a message, and fits the best candidate so far to all rows. A
+    second Ctrl-C raises ``KeyboardInterrupt``, and so does one before the first candidate has been
+    validated. One in the fit to all rows keeps the validated model.
 
     Each candidate sees only the training rows of a fold, and the encoder of columns sees only their
     targets. So the losses of the leaderboard are estimates for new rows, apart from the small gain
