@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite, compute_sample_weight
+from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
@@ -129,7 +129,6 @@ class KernelClassifier(NoIntervalsMixin, BlockScoreMixin, ClassifierMixin, Front
 
     def _checked_targets(self, y: Any) -> Array:
         y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
         try:
             check_classification_targets(y)
             self.classes_ = np.unique(y)
