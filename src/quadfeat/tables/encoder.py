@@ -322,7 +322,7 @@ class TableEncoder(TransformerMixin, VersionedState):
     def _fewest_rows(self, n_rows: int) -> int:
         """Return the smallest number of rows of a level that is not rare."""
         if isinstance(self.min_frequency, str):
-            check.check_choice(self.min_frequency, "min_frequency", ("auto",))
+            check.check_choice(self.min_frequency, "min_frequency", ("auto",), "a positive integer")
             return max(1, min(RARE_ROWS, int(RARE_SHARE * n_rows)))
         return check.check_count(self.min_frequency, "min_frequency")
 
