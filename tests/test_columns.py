@@ -8,10 +8,12 @@ import pytest
 from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 from quadfeat import (
     KernelClassifier,
     KernelRegressor,
+    LocalGaussianProcess,
     QuadratureFeatures,
     QuadratureRidge,
     QuadratureRidgeClassifier,
@@ -209,6 +211,17 @@ def test_paths():
     for method in (model.fit, model.predict, model.predict_interval, TableEncoder().fit):
         with pytest.raises(TypeError, match=r"string or path 'houses.csv', but rows are needed"):
             method("houses.csv")
+
+
+def test_unknown_arguments_of_fit():
+    for model in (KernelRegressor(), QuadratureRidge(), LocalGaussianProcess()):
+        owner = type(model).__name__
+        message = rf"^{owner}.fit has no argument 'target'.*ParquetBlocks\('folder', target='y'"
+        with pytest.raises(TypeError, match=message):
+            model.fit("folder", target="y")
+        with pytest.raises(TypeError, match=rf"^{owner}.fit has no .* mean 'sample_weight'\?"):
+            model.fit(FRAME, y, sample_weights=y)
+        assert has_fit_parameter(model, "sample_weight")
 
 
 def test_errors_can_be_sent_to_other_processes():

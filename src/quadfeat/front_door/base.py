@@ -36,6 +36,7 @@ from quadfeat.front_door.preparation import Table, needs_encoder
 from quadfeat.front_door.splits import checked_groups
 from quadfeat.front_door.timing import Timer
 from quadfeat.models.intervals import Scores
+from quadfeat.models.keywords import explain_fit_keywords
 from quadfeat.tables.reading import read_table
 
 Self = TypeVar("Self", bound="FrontDoor")
@@ -90,6 +91,7 @@ class FrontDoor(Explained):
 
     # Fitting.
 
+    @explain_fit_keywords
     def fit(
         self: Self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
     ) -> Self:
