@@ -3,8 +3,8 @@ Which kind of model, and which columns?
 =======================================
 
 ``KernelRegressor`` compares kernel models of two kinds on held-out rows: ridge regression on
-quadrature features, and Gaussian processes on the nearest rows. It also shows which columns matter
-to the kernel. Two tables with the same columns show why both kinds are needed.
+quadrature features, and Gaussian processes on the nearest rows. It also shows how fast predictions
+bend along each column. Two tables with the same columns show why both kinds are needed.
 """
 
 # %%

@@ -259,7 +259,14 @@ def test_huge_arguments_of_a_cosine_stay_bounded():
         ({"rule": "sr3"}, r"rule='sr3' is not known. Did you mean 'sr33'\?"),
         ({"rule": "gauss_hermite"}, r"Did you mean 'gauss-hermite'\?"),
         ({"rule": "best"}, r"rule='best' is not known\..* Choose one of 'auto', 'sr33'"),
-        ({"n_components": "many"}, r"n_components='many' is not known\..* Choose one of 'auto'"),
+        (
+            {"n_components": "many"},
+            r"n_components='many' is not known. Pass a positive integer or 'auto'",
+        ),
+        ({"n_components": "400"}, "n_components='400' is not known. Pass a positive integer or"),
+        ({"gamma": "0.1"}, "gamma='0.1' .* Pass a positive number, .*, 'scale' or 'auto'"),
+        ({"n_jobs": "2"}, "n_jobs='2' is not valid: pass None, a number of threads"),
+        ({"n_jobs": 0}, "n_jobs=0 is not valid: pass None, a number of threads"),
         ({"n_components": "auto"}, "n_components='auto' needs a tolerance. Set tol"),
         ({"n_components": "auto", "tol": 0.0}, "tol=0.0 is not valid"),
         ({"tol": 0.1}, "tol=0.1 has no effect, because n_components=1024"),
@@ -331,8 +338,29 @@ def test_a_failed_first_fit_leaves_the_map_unfitted(features):
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "two", True])
 def test_bad_n_jobs(features, n_jobs):
-    with pytest.raises(ValueError, match=r"n_jobs=.* is not valid: pass None, a number of threads"):
-        features.set_params(n_jobs=n_jobs).fit(X).transform(X)
+    message = r"n_jobs=.* is not valid: pass None, a number of threads"
+    with pytest.raises(ValueError, match=message):
+        features.set_params(n_jobs=n_jobs).fit(X)
+    features.set_params(n_jobs=None).fit(X)
+    with pytest.raises(ValueError, match=message):
+        features.set_params(n_jobs=n_jobs).transform(X)
+
+
+def test_too_little_memory_names_n_components(monkeypatch):
+    def no_memory(*_, **__):
+        raise MemoryError("Unable to allocate")
+
+    features = QuadratureFeatures("gaussian", n_components=1000, rule="rff").fit(X)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(features.map_), "columns", no_memory)
+        message = f"n_components=1,000 is too large .* features of {len(X)} rows need .* fewer rows"
+        with pytest.raises(MemoryError, match=message):
+            features.transform(X)
+    monkeypatch.setattr(MonteCarlo, "draw", no_memory)
+    with pytest.raises(
+        MemoryError, match=r"n_components=1,000 .* its nodes alone need 16 kB .* Use fewer"
+    ):
+        features.fit(X)
 
 
 def test_a_function_that_fails_on_the_data_is_named():

@@ -4,6 +4,7 @@ import copy
 import errno
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -635,6 +636,10 @@ class TestInterrupts:
     def test_without_a_checkpoint(self):
         with pytest.raises(KeyboardInterrupt) as error:
             self.model(None).fit(self.blocks(interrupt=2))
+        message = "the 1,000 rows so far are lost. QuadratureRidge .* keep them with checkpoint="
+        assert re.match(message, str(error.value))
+        with pytest.raises(KeyboardInterrupt) as error:  # nothing is lost yet
+            self.model(None).fit(self.blocks(interrupt=0))
         assert not error.value.args
 
     def test_a_handler_of_the_user_stays(self, tmp_path):

@@ -8,11 +8,16 @@ import pytest
 from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 from quadfeat import (
+    KernelClassifier,
+    KernelRegressor,
+    LocalGaussianProcess,
     QuadratureFeatures,
     QuadratureRidge,
     QuadratureRidgeClassifier,
+    TableEncoder,
     transform_into,
 )
 
@@ -163,6 +168,60 @@ def test_errors_that_do_not_concern_columns_name_none():
         MODELS["QuadratureRidge"].fit(X, ["high"] * 60)
     with pytest.raises(ValueError, match="Expected 2D array"):
         MODELS["QuadratureRidge"].fit(X[0], y)
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.Series, list])
+@pytest.mark.parametrize(
+    ("bad", "text"),
+    [
+        (np.nan, "y contains NaN: 2 of 60 rows have no target"),
+        (np.inf, "y contains infinity: 2 of 60 rows have an infinite target"),
+    ],
+)
+@estimators
+def test_targets_that_are_not_finite(name, bad, text, kind):
+    if name == "QuadratureFeatures":
+        return
+    targets = (y > 0).astype(float)
+    targets[[3, 7]] = bad
+    with pytest.raises(ValueError, match=f"{text}. {name} needs a target .* drop these rows from"):
+        MODELS[name].fit(FRAME, kind(targets))
+
+
+@pytest.mark.parametrize("lost", [None, np.nan, pd.NA])
+def test_labels_that_are_missing(lost):
+    labels = np.array(["a", "b"] * 30, dtype=object)
+    labels[3] = lost
+    for model in (QuadratureRidgeClassifier("gaussian"), KernelClassifier()):
+        with pytest.raises(ValueError, match="1 of 60 rows has no target"):
+            model.fit(FRAME, labels)
+        with pytest.raises(ValueError, match="1 of 60 rows has no target"):
+            model.fit(FRAME, pd.Series(labels, dtype="category"))
+
+
+def test_missing_targets_come_before_text():
+    frame = FRAME.assign(city="Oslo")
+    for model in (KernelRegressor(), MODELS["QuadratureRidge"], QuadratureRidgeClassifier()):
+        with pytest.raises(ValueError, match=r"requires y to be passed.* as in fit\(X, y\)"):
+            model.fit(frame)
+
+
+def test_paths():
+    model = KernelRegressor(None, candidates=["features"]).fit(FRAME[:30], y[:30])
+    for method in (model.fit, model.predict, model.predict_interval, TableEncoder().fit):
+        with pytest.raises(TypeError, match=r"string or path 'houses.csv', but rows are needed"):
+            method("houses.csv")
+
+
+def test_unknown_arguments_of_fit():
+    for model in (KernelRegressor(), QuadratureRidge(), LocalGaussianProcess()):
+        owner = type(model).__name__
+        message = rf"^{owner}.fit has no argument 'target'.*ParquetBlocks\('folder', target='y'"
+        with pytest.raises(TypeError, match=message):
+            model.fit("folder", target="y")
+        with pytest.raises(TypeError, match=rf"^{owner}.fit has no .* mean 'sample_weight'\?"):
+            model.fit(FRAME, y, sample_weights=y)
+        assert has_fit_parameter(model, "sample_weight")
 
 
 def test_errors_can_be_sent_to_other_processes():

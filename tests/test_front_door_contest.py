@@ -778,7 +778,7 @@ class TestInterrupts:
         assert "fit to all rows was interrupted" in model.why_
         assert_array_equal(model.predict(NEW), Ridge().fit(X[:300], y[:300]).predict(NEW))
 
-    def test_a_search_that_swallows_it(self):
+    def test_a_search_that_swallows_it(self, capsys):
         class Swallowing(Ridge):
             def fit(self, X, y):
                 # A kernel search then uses its best kernel.
@@ -791,6 +791,28 @@ class TestInterrupts:
         assert signal.getsignal(signal.SIGINT) is before
         assert "interrupted" in model.why_
         assert not row_of(model, "mean").took_part
+        assert "is fitted to all rows. Press Ctrl-C again to abort." in capsys.readouterr().err
+
+    @pytest.mark.parametrize("at", [2, 3], ids=["in the contest", "in the fit to all rows"])
+    def test_a_second_one_aborts(self, at):
+        class Twice(Ridge):
+            calls = 0
+
+            def fit(self, X, y):
+                Twice.calls += 1
+                if Twice.calls == 2:  # handled, as by a kernel search
+                    with contextlib.suppress(KeyboardInterrupt):
+                        signal.raise_signal(signal.SIGINT)
+                if Twice.calls == at:
+                    signal.raise_signal(signal.SIGINT)
+                return super().fit(X, y)
+
+        cv = [(np.arange(300), np.arange(300, N))]
+        model = regressor([("a", Twice()), ("b", Twice()), MEAN], cv=cv, blend=False)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+        assert Twice.calls == at
+        assert not hasattr(model, "_answer")
 
 
 class TestThreads:

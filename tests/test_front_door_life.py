@@ -125,6 +125,29 @@ class TestSources:
         assert model.score(blocks) > 0.9
         assert model.relevance_.shape == (3,)
 
+    @pytest.mark.parametrize("kind", ["list", "iterator", "parquet", "dask array", "dask frame"])
+    def test_relevance_does_not_depend_on_units(self, kind, tmp_path):
+        def fitted(factors):
+            rows = X * factors
+            frame = pd.DataFrame(rows, columns=["a", "b", "c"]).assign(y=y)
+            frame.to_parquet(tmp_path / "table.parquet")
+            blocks = [(rows[:0], y[:0]), (rows[:90], y[:90]), (rows[90:], y[90:])]
+            lazy = dd.from_pandas(frame, npartitions=2)
+            given = {
+                "list": lambda: (blocks,),
+                "iterator": lambda: (iter(blocks),),
+                "parquet": lambda: (ParquetBlocks(tmp_path, "y", dtype="float64"),),
+                "dask array": lambda: (da.from_array(rows, chunks=(90, 2)), y),
+                "dask frame": lambda: (lazy[["a", "b", "c"]], lazy["y"]),
+            }[kind]()
+            with dask.config.set(scheduler="synchronous"):
+                return KernelRegressor(None, candidates=[FeaturesCandidate(32)]).fit(*given)
+
+        # Columns of comparable units have one more kernel to try, so use none.
+        small, large = fitted(np.array([1e-3, 1.0, 1e3])), fitted(np.array([1e3, 1.0, 1e-3]))
+        assert small.relevance_[0] > small.relevance_[1] > small.relevance_[2]
+        assert_allclose(small.relevance_, large.relevance_, rtol=1e-5)
+
     def test_dask(self):
         with dask.config.set(scheduler="synchronous"):
             rows, targets = da.from_array(X, chunks=(80, 3)), da.from_array(y, chunks=80)

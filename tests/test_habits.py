@@ -159,7 +159,7 @@ class TestGamma:
             kind(Matern(), gamma=0.1).fit(X, y)
         with pytest.raises(ValueError, match=r"gamma=-1 is not valid"):
             kind(gamma=-1).fit(X, y)
-        with pytest.raises(ValueError, match=r"gamma='wide' is not known.* 'scale', 'auto'"):
+        with pytest.raises(ValueError, match=r"gamma='wide' is not known.* 'scale' or 'auto'"):
             kind(gamma="wide").fit(X, y)
         with pytest.raises(TypeError, match=r"kernel=3 is not valid|gamma=0.1 cannot be combined"):
             kind(3).fit(X, y)

@@ -1,6 +1,7 @@
 """Test prediction intervals: exact leave-one-out scores, coverage and invariance."""
 
 import pickle
+import re
 from pathlib import Path
 
 import dask.array as da
@@ -138,8 +139,9 @@ def test_sources_files_and_batches_agree(tmp_path):
 
 def test_bad_arguments():
     model = ridge().fit(X, Y[:, 0])
-    for coverage in (0.0, 1.0, 1.5, -0.1, "high"):
-        with pytest.raises((ValueError, TypeError), match="coverage"):
+    for coverage in (0, 0.0, 1.0, 1.5, -0.1, np.nan, True, "0.9", [0.9], None):
+        shown = re.escape(f"coverage={coverage!r} is not valid: pass a number between 0 and 1,")
+        with pytest.raises((ValueError, TypeError), match=shown):
             model.predict_interval(X, coverage)
     with pytest.raises(ValueError, match=r"coverage=0.99 needs at least 99 .* keeps 50"):
         model.predict_interval(X, 0.99)

@@ -389,6 +389,27 @@ class TestStopping:
         assert model.score(*smooth(seed=1)) > 0.5
         assert len(model.candidates_) <= steps + 2
 
+    @pytest.mark.parametrize(("first", "second"), [(2, "validating"), (6, "fit")])
+    def test_a_second_interrupt_aborts(self, monkeypatch, capsys, first, second):
+        X, y = smooth()
+        shown = []
+
+        def show(self, text):
+            shown.append(text)
+            if len(shown) == first or (len(shown) > first and text.startswith(second)):
+                raise KeyboardInterrupt
+
+        def solve(*arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Clock, "show", show)
+        if second == "fit":
+            monkeypatch.setattr(Final, "_validated", solve)
+        with pytest.raises(KeyboardInterrupt):
+            ridge().fit(X, y)
+        message = "The best kernel so far is fitted now. Press Ctrl-C again to abort the fit."
+        assert capsys.readouterr().err.count(message) == 1
+
     def test_an_interrupt_before_anything_is_tried(self, monkeypatch):
         def interrupted(self, text):
             raise KeyboardInterrupt

@@ -520,7 +520,11 @@ class TestErrors:
         ("parameters", "message"),
         [
             ({"n_neighbors": 0}, "n_neighbors=0 is not valid: pass an integer >= 1"),
-            ({"n_neighbors": "many"}, "n_neighbors='many' is not valid"),
+            (
+                {"n_neighbors": "many"},
+                "n_neighbors='many' is not known. Pass a positive integer or",
+            ),
+            ({"alpha": "0.1"}, "alpha='0.1' is not known. Pass a positive number or 'auto'"),
             ({"alpha": -1.0}, "alpha=-1.0 is not valid"),
             ({"search": "fast"}, "search='fast' is not known"),
             ({"lengthscales": "full"}, "lengthscales='full' is not known"),

@@ -11,7 +11,13 @@ import pandas as pd
 import pyarrow
 import pytest
 
-from quadfeat import ParquetBlocks, QuadratureRidge, QuadratureRidgeClassifier
+from quadfeat import (
+    KernelRegressor,
+    LocalGaussianProcess,
+    ParquetBlocks,
+    QuadratureRidge,
+    QuadratureRidgeClassifier,
+)
 
 N_ROWS = 600
 
@@ -359,6 +365,55 @@ class TestSeveralFiles:
         with pytest.raises(ValueError, match=message):
             model.score(ParquetBlocks(files, "y"))
 
+    def test_advice_for_missing_values(self, files):
+        table = pd.read_parquet(files[1])
+        table.loc[table.index[5], "b"] = np.nan
+        table.to_parquet(files[1])
+        message = "KernelRegressor needs complete rows: .*when the files are written, or in a gener"
+        for blocks in (ParquetBlocks(files, "y"), [(table[["a", "b"]], table["y"])]):
+            with pytest.raises(ValueError, match=message) as raised:
+                KernelRegressor().fit(blocks)
+            assert "TableEncoder" not in str(raised.value)
+            assert "'Parquet files larger than memory'" in str(raised.value)
+
+    @pytest.mark.parametrize(
+        ("bad", "text"), [(np.nan, "NaN: 2 of 600 rows have no target"), (np.inf, "an infinite")]
+    )
+    def test_targets_that_are_not_finite(self, files, bad, text):
+        table = pd.read_parquet(files[1])
+        table.loc[table.index[[5, 9]], "y"] = bad
+        table.to_parquet(files[1])
+        message = f"y contains .*{text}.*, first in '{files[1]}'. KernelRegressor .*: drop these"
+        with pytest.raises(ValueError, match=message):
+            KernelRegressor().fit(ParquetBlocks(files, "y", rows_per_block=150))
+
+    def test_labels_that_are_missing(self, files):
+        for path in files:
+            table = pd.read_parquet(path).assign(label="low")
+            table.loc[table.index[3], "label"] = None
+            table.to_parquet(path)
+        message = f"3 of 600 rows have no target, first in '{files[0]}'. QuadratureRidgeClassifier"
+        blocks = ParquetBlocks(files, "label", columns=["a", "b"])
+        with pytest.raises(ValueError, match=message):
+            QuadratureRidgeClassifier("gaussian").fit(blocks)
+
+    @pytest.mark.parametrize(
+        ("lost", "options", "way_out"),
+        [
+            ("b", {}, r"leave out the file, or pass exclude=\['b'\]"),
+            ("b", {"exclude": "c"}, r"pass exclude=\['c', 'b'\]"),
+            ("b", {"columns": ["a", "b"]}, "pass columns= without it"),
+            ("y", {}, "or leave out the file"),
+        ],
+    )
+    def test_a_file_that_lacks_a_column(self, files, lost, options, way_out):
+        pd.read_parquet(files[1]).drop(columns=lost).to_parquet(files[1])
+        message = f"the file '{files[1]}' has no column '{lost}', which other .*{way_out}"
+        for given in (files, files[0].parent):
+            with pytest.raises(ValueError, match=message):
+                ParquetBlocks(given, "y", **options)
+        assert ParquetBlocks(files, "a", columns=["c"]).n_rows == 600
+
 
 @pytest.mark.filterwarnings("error")
 def test_methods_that_need_a_table(path):
@@ -367,7 +422,12 @@ def test_methods_that_need_a_table(path):
     for method in (model.predict, model.predict_interval, model.features_.transform):
         with pytest.raises(TypeError, match=r"ParquetBlocks, which yields blocks .* in blocks"):
             method(blocks)
-    with pytest.raises(TypeError, match="ParquetBlocks, which yields blocks"):
-        model.fit(blocks, np.ones(N_ROWS))
+    for estimator in (model, KernelRegressor(), LocalGaussianProcess()):
+        owner = type(estimator).__name__
+        message = f"y is given beside X, which is a Parquet.* Omit y, as in fit.* pass {owner} a"
+        with pytest.raises(TypeError, match=message):
+            estimator.fit(blocks, np.ones(N_ROWS))
+    with pytest.raises(TypeError, match="Set target= of ParquetBlocks, and omit y"):
+        model.fit(ParquetBlocks(path, None), np.ones(N_ROWS))
     found = np.concatenate([model.predict(X) for X, _ in blocks])
     np.testing.assert_allclose(found, model.predict(frame()[["a", "b", "c", "weight"]]), rtol=1e-3)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import assert_all_finite, check_array, validation
+from sklearn.utils import assert_all_finite, check_array, get_tags, validation
 
 # Error messages name at most this many columns.
 MOST_COLUMNS = 5
@@ -20,58 +20,48 @@ MOST_COLUMNS = 5
 # Longer messages of NumPy and scikit-learn are not repeated.
 LONGEST_REASON = 120
 
+# How to impute missing values of a table, of blocks, and of a Dask collection.
+IN_MEMORY = "for example with TableEncoder in a pipeline"
+IN_BLOCKS = (
+    "when the files are written, or in a generator that wraps the blocks, as the page 'Parquet "
+    "files larger than memory' of the documentation shows"
+)
+IN_DASK = "for example with fillna of a Dask data frame"
+
+Error = TypeVar("Error", bound="NotFiniteError")
+
 
 class NotFiniteError(ValueError):
-    """A table contains NaN or infinity.
+    """Base class of errors about values that are NaN or infinite.
+
+    Such an error passes several places, which complete it: the class that the user has called, the
+    names of the columns, the file.
 
     Parameters
     ----------
-    missing, infinite : tuple of int
-        Positions of the columns with NaN, and of those with infinity.
-    dtype : str
-        The dtype of the table.
-    table : str
-        The name of the argument, such as ``"X"``.
-    owner : str, default=None
-        The class that the user has called.
-    names : sequence of str, default=None
-        Names of the columns, if they have any.
-    place : str, default=""
-        Where the values are, such as the name of a file.
+    *fields : object
+        The attributes that :attr:`names_of_fields` lists. They are the arguments of the exception,
+        so that it can be pickled.
     """
 
-    def __init__(
-        self,
-        missing: tuple[int, ...],
-        infinite: tuple[int, ...],
-        dtype: str,
-        table: str,
-        owner: str | None = None,
-        names: Sequence[Any] | None = None,
-        place: str = "",
-    ) -> None:
-        super().__init__(missing, infinite, dtype, table, owner, names, place)  # for pickles
-        self.missing = missing
-        self.infinite = infinite
-        self.dtype = dtype
-        self.table = table
-        self.owner = owner
-        self.names = names
-        self.place = place
+    names_of_fields: tuple[str, ...] = ()
+    owner: str | None
 
-    @classmethod
-    def of(cls, X: Any, table: str) -> NotFiniteError:
-        """Return the error for a dense or CSR matrix."""
-        if sparse.issparse(X):
-            rows = sparse.csr_array(X)
-            missing = np.unique(rows.indices[np.isnan(rows.data)])
-            infinite = np.unique(rows.indices[np.isinf(rows.data)])
-        else:
-            missing = np.flatnonzero(np.isnan(X).any(axis=0))
-            infinite = np.flatnonzero(np.isinf(X).any(axis=0))
-        return cls(tuple(missing.tolist()), tuple(infinite.tolist()), str(X.dtype), table)
+    def __init__(self, *fields: Any) -> None:
+        super().__init__(*fields)
+        for name, value in zip(self.names_of_fields, fields, strict=True):
+            setattr(self, name, value)
 
-    def within(self, estimator: Any, names: Iterable[Any] | None) -> NotFiniteError:
+    def changed(self: Error, **changes: Any) -> Error:
+        """Return the error with other values of some fields."""
+        fields = {name: getattr(self, name) for name in self.names_of_fields}
+        return type(self)(*(fields | changes).values())
+
+    def named(self: Error, owner: str) -> Error:
+        """Return the error for another class, which contains the one that has raised it."""
+        return self.changed(owner=owner)
+
+    def within(self: Error, estimator: Any, names: Iterable[Any] | None) -> Error:
         """Return the error for the estimator that the user has called.
 
         Parameters
@@ -82,28 +72,98 @@ class NotFiniteError(ValueError):
         names : iterable of str or None
             Names of the columns, if they have any.
         """
+        return self if self.owner is not None else self.named(type(estimator).__name__)
+
+    def within_source(self: Error, rows: Any, *, is_lazy: bool) -> Error:
+        """Return the error for the rows that the user has passed, with the place and a way out.
+
+        Parameters
+        ----------
+        rows : table, iterable of blocks, or Dask collection
+        is_lazy : bool
+            Whether it is a Dask collection.
+        """
+        raise NotImplementedError
+
+
+class NotFiniteColumnsError(NotFiniteError):
+    """A table contains NaN or infinity.
+
+    Attributes
+    ----------
+    missing, infinite : tuple of int
+        Positions of the columns with NaN, and of those with infinity.
+    dtype : str
+        The dtype of the table.
+    table : str
+        The name of the argument, such as ``"X"``.
+    owner : str or None
+        The class that the user has called.
+    names : sequence of str or None
+        Names of the columns, if they have any.
+    place : str
+        Where the values are, such as the name of a file.
+    advice : str
+        How to impute missing values.
+    """
+
+    names_of_fields = (
+        "missing",
+        "infinite",
+        "dtype",
+        "table",
+        "owner",
+        "names",
+        "place",
+        "advice",
+    )
+    missing: tuple[int, ...]
+    infinite: tuple[int, ...]
+    dtype: str
+    table: str
+    names: Sequence[Any] | None
+    place: str
+    advice: str
+
+    @classmethod
+    def of(cls, X: Any, table: str) -> NotFiniteColumnsError:
+        """Return the error for a dense or CSR matrix."""
+        if sparse.issparse(X):
+            rows = sparse.csr_array(X)
+            missing = np.unique(rows.indices[np.isnan(rows.data)])
+            infinite = np.unique(rows.indices[np.isinf(rows.data)])
+        else:
+            missing = np.flatnonzero(np.isnan(X).any(axis=0))
+            infinite = np.flatnonzero(np.isinf(X).any(axis=0))
+        return cls.in_columns(missing.tolist(), infinite.tolist(), str(X.dtype), table)
+
+    @classmethod
+    def in_columns(
+        cls,
+        missing: Sequence[int],
+        infinite: Sequence[int],
+        dtype: str,
+        table: str,
+        owner: str | None = None,
+        names: Sequence[Any] | None = None,
+    ) -> NotFiniteColumnsError:
+        """Return the error for columns of a table in memory."""
+        return cls(tuple(missing), tuple(infinite), dtype, table, owner, names, "", IN_MEMORY)
+
+    def within(self, estimator: Any, names: Iterable[Any] | None) -> NotFiniteColumnsError:
         if self.owner is not None:
             return self
-        owner, names = type(estimator).__name__, None if names is None else [*map(str, names)]
-        return NotFiniteError(
-            self.missing, self.infinite, self.dtype, self.table, owner, names, self.place
-        )
+        shown = None if names is None else [*map(str, names)]
+        return self.changed(owner=type(estimator).__name__, names=shown)
 
-    def named(self, owner: str) -> NotFiniteError:
-        """Return the error for another class, which contains the one that has raised it."""
-        return NotFiniteError(
-            self.missing, self.infinite, self.dtype, self.table, owner, self.names, self.place
-        )
-
-    def within_file_of(self, rows: Any) -> NotFiniteError:
-        """Return the error with the name of the file, if ``rows`` has a method that finds it."""
+    def within_source(self, rows: Any, *, is_lazy: bool) -> NotFiniteColumnsError:
+        found = self
+        if is_lazy or is_stream(rows):
+            found = self.changed(advice=IN_DASK if is_lazy else IN_BLOCKS)
         if self.names is None or not hasattr(rows, "file_not_finite"):
-            return self
+            return found
         columns = sorted({*self.missing, *self.infinite})
-        place = rows.file_not_finite([self.names[column] for column in columns])
-        return NotFiniteError(
-            self.missing, self.infinite, self.dtype, self.table, self.owner, self.names, place
-        )
+        return found.changed(place=rows.file_not_finite([self.names[one] for one in columns]))
 
     def __str__(self) -> str:
         owner = "quadfeat" if self.owner is None else self.owner
@@ -112,8 +172,8 @@ class NotFiniteError(ValueError):
         if self.missing:
             sentences.append(
                 f"Input {self.table} contains NaN: {holding(self.missing, self.names)} missing "
-                f"values{place}. {owner} needs complete rows: impute the values first, for example "
-                "with TableEncoder in a pipeline."
+                f"values{place}. {owner} needs complete rows: impute the values first, "
+                f"{self.advice}."
             )
         if self.infinite:
             sentences.append(
@@ -129,7 +189,7 @@ def check_finite(X: Any, table: str = "X") -> None:
     try:
         assert_all_finite(X, input_name=table)
     except ValueError:
-        raise NotFiniteError.of(X, table) from None
+        raise NotFiniteColumnsError.of(X, table) from None
 
 
 def is_stream(X: Any) -> bool:
@@ -150,9 +210,35 @@ def reject_path(X: Any, table: str = "X") -> None:
         )
 
 
+def reject_targets_of_stream(X: Any, y: Any, owner: str) -> None:
+    """Raise an error if the user passes targets beside blocks, which carry their own."""
+    if y is None or not is_stream(X):
+        return
+    kind = type(X).__name__
+    way_out = "Omit y, as in fit(blocks)"
+    if getattr(X, "target", ()) is None:
+        way_out = f"Set target= of {kind}, and omit y"
+    raise TypeError(
+        f"y is given beside X, which is a {kind} and yields blocks of rows. Each block has to "
+        f"carry its targets. {way_out}; or pass {owner} a table in memory and its y."
+    )
+
+
+def reject_missing_targets(y: Any, owner: str) -> None:
+    """Raise an error if an estimator that needs targets gets none."""
+    if y is None:
+        raise ValueError(
+            f"{owner} requires y to be passed, but the target y is None. Pass one target for each "
+            "row, as in fit(X, y)."
+        )
+
+
 def validate_data(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
     """Call scikit-learn's ``validate_data``; name the columns if they do not hold numbers."""
     _reject_stream(X, "X", estimator)
+    y = args[0] if args else options.get("y", ())
+    if y is None and get_tags(estimator).target_tags.required:
+        reject_missing_targets(y, type(estimator).__name__)
     try:
         return validation.validate_data(estimator, X, *args, **options)
     except (TypeError, ValueError) as error:
@@ -226,7 +312,7 @@ def _without_numbers(X: Any, table: str, estimator: Any, error: Exception) -> Ex
             "TableEncoder in a pipeline, or convert them to numbers."
         )
     if all(_is_missing(value) for value in found.values()):
-        return NotFiniteError(tuple(found), (), "object", table, owner, names)
+        return NotFiniteColumnsError.in_columns(list(found), [], "object", table, owner, names)
     kind = next(type(value).__name__ for value in found.values() if not _is_missing(value))
     reason = f" ({error})" if len(str(error)) <= LONGEST_REASON else ""
     message = (

@@ -152,11 +152,20 @@ def check_flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
-    """Return ``value`` if it is one of ``choices``; otherwise suggest the closest one."""
+def check_choice(value: Any, name: str, choices: Iterable[str], number: str = "") -> str:
+    """Return ``value`` if it is one of ``choices``; otherwise suggest the closest one.
+
+    If the parameter may also be a number, ``number`` describes it, such as ``"an integer"``.
+    """
     choices = list(choices)
     if isinstance(value, str) and value in choices:
         return value
+    if number:
+        named = ", ".join(map(repr, choices[:-1]))
+        options = f"{number}{f', {named}' if named else ''} or {choices[-1]!r}"
+        raise ValueError(
+            f"{name}={value!r} is not known.{did_you_mean(value, choices)} Pass {options}."
+        )
     raise ValueError(
         f"{name}={value!r} is not known.{did_you_mean(value, choices)} "
         f"Choose one of {', '.join(map(repr, choices))}."

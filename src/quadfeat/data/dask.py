@@ -159,6 +159,20 @@ def dtype_of(X: Any) -> Any:
     return np.dtype(np.float32 if all(one == np.float32 for one in dtypes) else np.float64)
 
 
+def of_first_block(function: Callable[[Any], Any], X: Any) -> Any:
+    """Return the result of a function for the first block with rows."""
+    apply = dask.delayed(_unless_empty, pure=False)
+    for block in _delayed_blocks(X):
+        found = dask.compute(apply(function, block))[0]
+        if found is not None:
+            return found
+    raise ValueError("X has no rows: pass at least one block with rows.")
+
+
+def _unless_empty(function: Callable[[Any], Any], block: Any) -> Any:
+    return function(block) if block.shape[0] else None
+
+
 def _delayed_blocks(values: Any) -> list[Any]:
     """Return the blocks of rows as delayed objects."""
     if isinstance(values, da.Array):

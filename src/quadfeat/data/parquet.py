@@ -15,6 +15,7 @@ import numpy as np
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.lazy import cached_property
+from quadfeat._utils.targets import not_finite_rows
 
 __all__ = ["ParquetBlocks"]
 
@@ -61,8 +62,8 @@ class ParquetBlocks:
     FileNotFoundError
         If the path does not exist.
     ValueError
-        If the path holds no Parquet file, a column does not exist or has two roles, or a column of
-        ``X`` or of weights is not numeric.
+        If the path holds no Parquet file, a column does not exist in all files or has two roles, or
+        a column of ``X`` or of weights is not numeric.
     ImportError
         If pandas or PyArrow is not installed.
 
@@ -135,7 +136,9 @@ class ParquetBlocks:
         self._targets = [target] if isinstance(target, str) else list(target or [])
         self._excluded = [exclude] if isinstance(exclude, str) else list(exclude or [])
         self._weights = [] if sample_weight is None else [sample_weight]
-        self._columns = self._checked_columns(self._dataset().schema)
+        dataset = self._dataset()
+        self._columns = self._checked_columns(dataset.schema)
+        self._check_files(dataset)
 
     def __iter__(self) -> Iterator[Any]:
         for batch in self._batches():
@@ -203,6 +206,21 @@ class ParquetBlocks:
                 if not np.isfinite(batch.to_pandas().to_numpy(dtype=self.dtype)).all():
                     return repr(fragment.path)
         return ""
+
+    def targets_not_finite(self) -> tuple[int, int, int, str]:
+        """Count rows with missing and with infinite targets, among how many; name the first file.
+
+        Models call this method after they have found such a target.
+        """
+        counts, place, dataset = np.zeros(3, dtype=int), "", self._dataset()
+        for fragment in dataset.get_fragments():
+            for batch in fragment.to_batches(schema=dataset.schema, columns=self._targets):
+                missing, infinite = not_finite_rows(batch.to_pandas())
+                counts += missing.sum(), infinite.sum(), batch.num_rows
+                if not place and (missing.any() or infinite.any()):
+                    place = repr(fragment.path)
+        n_missing, n_infinite, n_rows = counts.tolist()
+        return n_missing, n_infinite, n_rows, place
 
     def _dataset(self) -> Any:
         """Open the PyArrow dataset, without reading rows."""
@@ -273,6 +291,30 @@ class ParquetBlocks:
             columns = [name for name in schema.names if name not in others]
         self._check_numeric(columns, schema)
         return columns
+
+    def _check_files(self, dataset: Any) -> None:
+        """Raise an error for the first file that lacks a column.
+
+        PyArrow would read the column as missing values.
+        """
+        for fragment in dataset.get_fragments():
+            found = set(fragment.physical_schema.names)
+            for name in (*self._columns, *self._targets, *self._weights):
+                if name in found:
+                    continue
+                way_out = "or leave out the file"
+                if name in self._columns:
+                    way_out = f"leave out the file, or pass {self._without(name)}"
+                raise ValueError(
+                    f"the file {fragment.path!r} has no column {name!r}, which other files of "
+                    f"{self._shown} have. Write the column to this file, {way_out}."
+                )
+
+    def _without(self, name: str) -> str:
+        """Return the argument that leaves out one more column."""
+        if self.columns is None:
+            return f"exclude={check.one_line([*self._excluded, name])}"
+        return "columns= without it"
 
     def _check_names(self, argument: str, names: list[str], schema: Any) -> None:
         """Raise an error for the first name that is not a column."""

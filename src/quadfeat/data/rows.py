@@ -165,6 +165,7 @@ class LocalRows(Rows):
         return n_columns
 
     def reduce(self, task: Task, combine: Combine, watch: Watch | None = None) -> Any:
+        is_fit = watch is not None
         watch = Watch() if watch is None else watch
         state = task.begin(self.first()) if watch.kept is None else task.resumed(watch.kept)
         watch.begin(self.expected_rows, partial(task.kept, state))
@@ -178,6 +179,8 @@ class LocalRows(Rows):
         except KeyboardInterrupt as interrupt:
             if held.is_whole:
                 watch.keep_interrupted(partial(task.kept, state), interrupt)
+            if self.is_stream and is_fit:
+                watch.explain_loss(interrupt)
             raise
         watch.check_resumed()
         watch.finish()

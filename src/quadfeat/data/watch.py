@@ -77,6 +77,15 @@ class Watch:
         if self.checkpoint.is_due():
             self.checkpoint.offer(self._state(kept()))
 
+    def explain_loss(self, interrupt: KeyboardInterrupt) -> None:
+        """Say in an interrupt of a stream how the next fit can keep its rows."""
+        if self.checkpoint.path is None and self._progress.rows > 0:
+            interrupt.args = (
+                f"the {self._progress.rows:,} rows so far are lost. QuadratureRidge and its "
+                'classifier keep them with checkpoint="fit.quadfeat", and fit resumes if you call '
+                "it again.",
+            )
+
     def keep_interrupted(self, kept: Kept, interrupt: KeyboardInterrupt) -> None:
         """Write the state after Ctrl-C, and say so in the interrupt."""
         n_rows = self._progress.rows

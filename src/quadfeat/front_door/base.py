@@ -18,10 +18,12 @@ from quadfeat._utils.columns import (
     check_finite,
     is_stream,
     reject_path,
+    reject_targets_of_stream,
     validate_data,
 )
 from quadfeat._utils.fitted import changing
 from quadfeat._utils.random import checked_state, generator
+from quadfeat._utils.targets import check_targets_finite
 from quadfeat._utils.validation import Array, Float64Array
 from quadfeat.data.blocks import is_dask
 from quadfeat.front_door.candidates import Candidate, Setting
@@ -34,6 +36,7 @@ from quadfeat.front_door.preparation import Table, needs_encoder
 from quadfeat.front_door.splits import checked_groups
 from quadfeat.front_door.timing import Timer
 from quadfeat.models.intervals import Scores
+from quadfeat.models.keywords import explain_fit_keywords
 from quadfeat.tables.reading import read_table
 
 Self = TypeVar("Self", bound="FrontDoor")
@@ -88,6 +91,7 @@ class FrontDoor(Explained):
 
     # Fitting.
 
+    @explain_fit_keywords
     def fit(
         self: Self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
     ) -> Self:
@@ -115,24 +119,26 @@ class FrontDoor(Explained):
         """
         chosen = self._check_parameters()
         reject_path(X)
+        reject_targets_of_stream(X, y, type(self).__name__)
         with changing(self):
             draft = self._blank()
             timer = Timer(self.time_limit, type(self).__name__ if self.verbose else "")
-            if is_dask(X) or (y is None and is_stream(X)):
-                if groups is not None:
-                    raise ValueError(
-                        "groups has no effect on a stream, because none of its rows are held "
-                        "out. Remove it."
-                    )
-                setting = draft._setting()
-                found = fit_stream(draft, chosen, X, y, sample_weight, setting, timer)
-                draft._adopt(found.mixture.models[0])
-            else:
-                try:
+            is_lazy = is_dask(X) or is_stream(X)
+            if is_lazy and groups is not None:
+                raise ValueError(
+                    "groups has no effect on a stream, because none of its rows are held out. "
+                    "Remove it."
+                )
+            try:
+                if is_lazy:
+                    setting = draft._setting()
+                    found = fit_stream(draft, chosen, X, y, sample_weight, setting, timer)
+                    draft._adopt(found.mixture.models[0])
+                else:
                     table = draft._table(X, y, sample_weight, groups)
                     found = fit_table(draft, chosen, table, draft._setting(), timer)
-                except NotFiniteError as error:
-                    raise error.named(type(self).__name__) from None
+            except NotFiniteError as error:
+                raise error.named(type(self).__name__) from None
             draft._answer = found
             self.__dict__ = draft.__dict__
         return self
@@ -201,6 +207,7 @@ class FrontDoor(Explained):
             )
             check_finite(X)
             X = check.without_duplicates(X)
+        check_targets_finite(y)
         y = self._checked_targets(y)
         check_consistent_length(X, y)
         weights = None
@@ -217,6 +224,7 @@ class FrontDoor(Explained):
     def _numbers(self, X: Any) -> Any:
         """Return rows for prediction as numbers."""
         check_is_fitted(self)
+        reject_path(X)
         X = to_numpy(X, "X")
         if self._answer.encoder is not None:
             return self._answer.encoder.transform_for(self, X)

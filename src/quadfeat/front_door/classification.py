@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite, compute_sample_weight
+from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
@@ -69,8 +69,9 @@ class KernelClassifier(NoIntervalsMixin, BlockScoreMixin, ClassifierMixin, Front
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
     relevance_ : ndarray of shape (n_features,)
-        How much each column matters to the kernel, in shares that add up to 1, in the order of the
-        columns.
+        How fast predictions bend along each column, in shares that add up to 1, in the order of the
+        columns. A linear effect has a small share, however large it is: to measure effects, use
+        scikit-learn's ``permutation_importance``.
     relevance_table_ : RelevanceTable
         The same with the names of columns, the most relevant first.
     n_features_in_ : int
@@ -128,7 +129,6 @@ class KernelClassifier(NoIntervalsMixin, BlockScoreMixin, ClassifierMixin, Front
 
     def _checked_targets(self, y: Any) -> Array:
         y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
         try:
             check_classification_targets(y)
             self.classes_ = np.unique(y)

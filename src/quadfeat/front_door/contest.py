@@ -114,11 +114,14 @@ class Played:
         The held-out rows of each fold, without columns.
     notes : list of str
         Sentences about an early end.
+    was_interrupted : bool
+        Whether the user has pressed Ctrl-C.
     """
 
     entries: list[Entry]
     truths: list[Part] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    was_interrupted: bool = False
 
     @property
     def present(self) -> list[Entry]:
@@ -159,7 +162,7 @@ class Contest:
         Raises
         ------
         KeyboardInterrupt
-            If the user presses Ctrl-C before the first candidate has forecasts.
+            If the user presses Ctrl-C before the first candidate has forecasts, or twice.
         """
         played = Played([Entry(one) for one in self.candidates])
         with Interrupts() as interrupts:
@@ -174,8 +177,12 @@ class Contest:
                     played.truths.append(Part(None, test.y, test.weights))
                     self._run_fold(played, train, test, (number, n_folds), interrupts)
             except KeyboardInterrupt:
-                if not played.present:
+                if not played.present or interrupts.count > 1:
                     raise
+                played.was_interrupted = True
+                self.timer.show_interrupt(
+                    "The best candidate so far is fitted to all rows. Press Ctrl-C again to abort."
+                )
                 for entry in played.entries:
                     if not entry.forecasts and not entry.is_out:
                         entry.leave_out("the contest was interrupted before its turn")
@@ -216,7 +223,7 @@ class Contest:
             needed = sum(one.refit_seconds for one in played.present)
             has_model = place[0] == 1 and is_most(train.y, self.n_rows)
             self.timer.reserve(needed, is_needed=not has_model)
-            if interrupts.seen:
+            if interrupts.count:
                 raise KeyboardInterrupt
 
     def _limit(self, place: tuple[int, int], *, is_last: bool) -> float | None:

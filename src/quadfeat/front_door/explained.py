@@ -67,7 +67,7 @@ class Explained(VersionedState):
 
     @property
     def relevance_(self) -> Float64Array:
-        """How much each input column matters to the kernels, in shares that add up to 1."""
+        """How fast predictions bend along each input column, in shares that add up to 1."""
         return reasons.relevance(self._found(), self.n_features_in_)
 
     @property

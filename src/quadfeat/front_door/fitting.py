@@ -19,6 +19,7 @@ from quadfeat.front_door.contest import SHARES_OF_TIME, Contest, Entry, is_most
 from quadfeat.front_door.decision import Outcome, check_scorer, decided
 from quadfeat.front_door.leaderboard import Leaderboard, LeaderboardRow
 from quadfeat.front_door.mixture import Mixture
+from quadfeat.front_door.openings import opening_of
 from quadfeat.front_door.preparation import Part, Table
 from quadfeat.front_door.quiet import quiet
 from quadfeat.front_door.splits import (
@@ -78,7 +79,13 @@ def fit_table(
     outcome = decided(played, contest, scorer, name, blend=bool(door.blend))
     _warn_of_short_time(played.present, len(chosen), timer)
     mixture, part, own_encoder, notes = _fitted(
-        outcome, table, encoder, folds[0], timer, refit=bool(door.refit)
+        outcome,
+        table,
+        encoder,
+        folds[0],
+        timer,
+        refit=bool(door.refit),
+        was_interrupted=played.was_interrupted,
     )
     return Answer(
         mixture,
@@ -165,6 +172,7 @@ def _fitted(
     timer: Timer,
     *,
     refit: bool,
+    was_interrupted: bool,
 ) -> tuple[Mixture, Part, TableEncoder | None, list[str]]:
     """Fit the winners to all rows, or keep the models of the contest.
 
@@ -190,6 +198,11 @@ def _fitted(
                 timer.show(f"fitting {entry.candidate.key} to all rows")
                 models.append(part.fit(entry.settled))
         except KeyboardInterrupt:
+            if was_interrupted:  # before, in the contest
+                raise
+            timer.show_interrupt(
+                f"The validated model is used, which was fitted to {len(fold.train):,} rows."
+            )
             notes.append("The fit to all rows was interrupted, and the validated model is used.")
         else:
             return Mixture(tuple(models), shares), part, own_encoder, notes
@@ -229,11 +242,11 @@ def fit_stream(
     is_shown = "verbose" in model.get_params() and not model.verbose
     if is_shown:  # each pass over a stream may take long
         model.set_params(verbose=bool(door.verbose))
-    door._for_stream(model).fit(X, y, sample_weight)
+    opening = opening_of(X)
+    door._for_stream(model).fit(opening.rows, y, sample_weight)
     if is_shown:
         model.set_params(verbose=False)
-    spreads = np.ones(model.n_features_in_)
-    found = _alone(serving[0], model, None, spreads, setting, timer)
+    found = _alone(serving[0], model, None, opening.of(reasons.spreads), setting, timer)
     return _with_reason(found, chosen, f"X is {kind}, of which no rows can be held out")
 
 

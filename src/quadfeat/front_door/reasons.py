@@ -1,4 +1,4 @@
-"""Explain a choice: why a model won, and which columns matter."""
+"""Explain a choice: why a model won, and along which columns it bends."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from quadfeat._utils.array_api import to_numpy
 from quadfeat._utils.validation import Float64Array
 from quadfeat.front_door.answer import Answer
 from quadfeat.front_door.decision import Outcome
@@ -57,6 +58,7 @@ def _result(row: LeaderboardRow, board: Leaderboard) -> str:
 
 def spreads(X: Any) -> Float64Array:
     """Return the interquartile range of each column, or its standard deviation if that is zero."""
+    X = X if sparse.issparse(X) else np.asarray(to_numpy(X, "X"))
     part = X[:: max(1, X.shape[0] // MOST_ROWS)]
     part = part.toarray() if sparse.issparse(part) else part
     part = np.asarray(part, dtype=np.float64)

@@ -79,8 +79,9 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
     encoder_ : TableEncoder or None
         The encoder of the columns; None for arrays of numbers.
     relevance_ : ndarray of shape (n_features,)
-        How much each column matters to the kernel, in shares that add up to 1, in the order of the
-        columns.
+        How fast predictions bend along each column, in shares that add up to 1, in the order of the
+        columns. A linear effect has a small share, however large it is: to measure effects, use
+        scikit-learn's ``permutation_importance``.
     relevance_table_ : RelevanceTable
         The same with the names of columns, the most relevant first.
     noise_variance_ : float or ndarray of shape (n_outputs,)
@@ -94,8 +95,9 @@ class KernelRegressor(BlockScoreMixin, RegressorMixin, FrontDoor):
 
     Notes
     -----
-    Ctrl-C ends the contest and keeps the best candidate so far. Before the first candidate has been
-    validated, it raises ``KeyboardInterrupt``.
+    Ctrl-C ends the contest, prints a message, and fits the best candidate so far to all rows. A
+    second Ctrl-C raises ``KeyboardInterrupt``, and so does one before the first candidate has been
+    validated. One in the fit to all rows keeps the validated model.
 
     Each candidate sees only the training rows of a fold, and the encoder of columns sees only their
     targets. So the losses of the leaderboard are estimates for new rows, apart from the small gain

@@ -75,6 +75,10 @@ class Timer:
         if self.owner:
             print(f"{self.owner}: {text} ({self.seconds:.1f} s)", file=sys.stderr, flush=True)
 
+    def show_interrupt(self, text: str) -> None:
+        """Print what follows after Ctrl-C, even if no progress is shown."""
+        print(f"{self.owner or 'fit'}: interrupted. {text}", file=sys.stderr, flush=True)
+
 
 class Interrupts:
     """Notices Ctrl-C, even if the code that is running handles it itself.
@@ -84,12 +88,12 @@ class Interrupts:
 
     Attributes
     ----------
-    seen : bool
-        Whether the user has pressed Ctrl-C.
+    count : int
+        How often the user has pressed Ctrl-C.
     """
 
     def __init__(self) -> None:
-        self.seen = False
+        self.count = 0
         self._before: Any = None
 
     def __enter__(self) -> Interrupts:
@@ -107,5 +111,5 @@ class Interrupts:
             self._before = None
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.seen = True
+        self.count += 1
         self._before(number, frame)

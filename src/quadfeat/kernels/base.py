@@ -25,6 +25,7 @@ Scale = float | Array | str
 
 # Rules that compute the scale from the data.
 DATA_RULES = ("scale", "auto")
+NUMBERS = "a positive number, one for each column"
 
 # Largest number of function evaluations for the exact kernel of a sample.
 EVALUATIONS = 2**21
@@ -141,7 +142,7 @@ class Kernel(BaseEstimator, ABC):
         """Return whether the scale is computed from the standard deviation of the data."""
         scale = getattr(self, self.scale_parameter)
         if isinstance(scale, str):
-            return check.check_choice(scale, self.scale_parameter, DATA_RULES) == "scale"
+            return check.check_choice(scale, self.scale_parameter, DATA_RULES, NUMBERS) == "scale"
         return False
 
     def resolve_for(self: Self, d: int, deviation: float) -> Self:
@@ -149,7 +150,7 @@ class Kernel(BaseEstimator, ABC):
         resolved = clone(self)  # also copies an array of scales
         scale = getattr(self, self.scale_parameter)
         if isinstance(scale, str):
-            check.check_choice(scale, self.scale_parameter, DATA_RULES)
+            check.check_choice(scale, self.scale_parameter, DATA_RULES, NUMBERS)
             if scale == "auto":
                 deviation = 1.0
             if deviation == 0:  # scikit-learn sets gamma = 1 for constant data
@@ -169,7 +170,7 @@ class Kernel(BaseEstimator, ABC):
         name = self.scale_parameter
         value = getattr(self, name)
         if isinstance(value, str):
-            check.check_choice(value, name, DATA_RULES)
+            check.check_choice(value, name, DATA_RULES, NUMBERS)
             raise ValueError(
                 f"{name}={value!r} of {type(self).__name__} depends on the data: use "
                 "kernel.resolve(X), or the attribute kernel_ of a fitted QuadratureFeatures."

@@ -15,11 +15,17 @@ class Clock:
         Time limit of the search in seconds; None for no limit.
     verbose : bool, default=False
         Whether to print each step to standard error.
+
+    Attributes
+    ----------
+    was_stopped : bool
+        Whether the user has stopped the search by Ctrl-C.
     """
 
     def __init__(self, limit: float | None, *, verbose: bool = False) -> None:
         self.limit = limit
         self.verbose = verbose
+        self.was_stopped = False
         self._start = time.monotonic()
 
     @property
@@ -28,8 +34,21 @@ class Clock:
         return time.monotonic() - self._start
 
     def is_over(self, part: float = 1.0) -> bool:
-        """Return whether the time limit has passed, or a part of it."""
-        return self.limit is not None and self.seconds >= part * self.limit
+        """Return whether the search was stopped, or the time limit or a part of it has passed."""
+        return self.was_stopped or (self.limit is not None and self.seconds >= part * self.limit)
+
+    def stop(self) -> None:
+        """Stop the search after Ctrl-C, and print what follows, whether ``verbose`` or not.
+
+        A warning would not reach the user: a contest of models hides those of its candidates.
+        """
+        self.was_stopped = True
+        print(
+            f"kernel search: interrupted after {self.seconds:.1f} s. The best kernel so far is "
+            "fitted now. Press Ctrl-C again to abort the fit.",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def show(self, text: str) -> None:
         """Print a line of progress if ``verbose``."""

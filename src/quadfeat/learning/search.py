@@ -205,7 +205,8 @@ class Search:
             self.notes.append(text)
 
     def note_interrupt(self) -> None:
-        """Add a note that the search was interrupted."""
+        """Stop the clock, and add a note that the search was interrupted."""
+        self.clock.stop()
         self.note(f"The search was interrupted after {self.clock.seconds:.0f} seconds.")
 
     def _is_learnable(self) -> bool:

@@ -24,7 +24,7 @@ from quadfeat.maps.transformer import TransformerMap
 from quadfeat.models import parameters, saved
 from quadfeat.models.choosing import searches
 from quadfeat.models.fitted import FittedModel, own_map
-from quadfeat.models.keywords import explain_keywords
+from quadfeat.models.keywords import explain_fit_keywords, explain_keywords
 from quadfeat.models.mapping import check_same_names, features_for, kept_map
 from quadfeat.models.reading import Reader, naming_columns, rows_for
 from quadfeat.rules import Rule
@@ -138,6 +138,7 @@ class QuadratureModel(FittedModel):
 
     # Fitting.
 
+    @explain_fit_keywords
     def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 

@@ -11,6 +11,7 @@ from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import follows_input, to_numpy
 from quadfeat._utils.columns import NotFiniteError, names_of_frame
 from quadfeat._utils.fitted import changing, on_snapshot, snapshot
+from quadfeat._utils.memory import too_large
 from quadfeat._utils.random import generator
 from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.rows import ArrayRows, Rows
@@ -220,6 +221,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
         from quadfeat.auto.drawing import Drawing  # not needed before a fit
 
         check.check_flag(self.reweight, "reweight")
+        check.check_n_jobs(self.n_jobs)
         kernel = given_kernel(self)
         deviation = view.deviation if kernel.depends_on_deviation() else 1.0
         # Work on a copy, so that a failed fit leaves this object unchanged.
@@ -241,7 +243,13 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
                     f"{self.n_components!r} is fixed. Use n_components='auto' or tol=None."
                 )
             n_components = check.check_count(self.n_components, "n_components")
-            drawn = drawing.with_columns(n_components)
+            try:
+                drawn = drawing.with_columns(n_components)
+            except MemoryError as error:
+                # All rules but the structured ones store a number for each node and column.
+                n_bytes = n_components // 2 * view.table.shape[1] * 8
+                way_out = "Use fewer, such as the default of 1024."
+                raise too_large(n_components, n_bytes, "its nodes alone", way_out, error) from error
         draft.map_ = drawn.map.with_jobs(None)
         draft.candidates_, draft.why_ = drawn.candidates, drawn.why
         if drawn.error is None:
@@ -254,7 +262,7 @@ class QuadratureFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fitt
 
     def _tolerance(self) -> float:
         """Return the tolerance for ``n_components="auto"``."""
-        check.check_choice(self.n_components, "n_components", ("auto",))
+        check.check_choice(self.n_components, "n_components", ("auto",), "a positive integer")
         if self.tol is None:
             raise ValueError(
                 "n_components='auto' needs a tolerance. Set tol, such as tol=0.05, or set "

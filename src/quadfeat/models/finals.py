@@ -155,6 +155,8 @@ class Final:
                 best = None  # frees its Gram matrix first
                 best = self._better(None, search.default.proposal, search)
         except KeyboardInterrupt:
+            if search.clock.was_stopped:  # by an earlier one
+                raise
             search.note_interrupt()
         if best is None:
             return self.of_sample(entries, search)

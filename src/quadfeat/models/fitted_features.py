@@ -12,6 +12,7 @@ from quadfeat._utils.array_api import follows_input
 from quadfeat._utils.columns import check_finite
 from quadfeat._utils.fitted import on_snapshot
 from quadfeat._utils.lazy import cached_property
+from quadfeat._utils.memory import too_large
 from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array
 from quadfeat.kernels import Kernel
@@ -177,4 +178,10 @@ class FittedFeatures(KernelEstimator):
     def _features(self, X: Any) -> Array:
         """Return the features as an array, regardless of ``set_output``."""
         X = self._validated(X)  # before map_ is used, because it checks that the map is fitted
-        return self._threaded().columns(X)
+        try:
+            return self._threaded().columns(X)
+        except MemoryError as error:
+            n_bytes = X.shape[0] * self.n_components_ * X.dtype.itemsize
+            way_out = "Transform fewer rows at once, or use fewer components."
+            what = f"the features of {X.shape[0]:,} rows"
+            raise too_large(self.n_components_, n_bytes, what, way_out, error) from error

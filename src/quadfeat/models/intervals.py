@@ -107,7 +107,11 @@ def bounds(
 
 def check_coverage(coverage: Any) -> float:
     """Return the coverage as a float if it is between 0 and 1; otherwise raise an error."""
-    found = check.check_positive(coverage, "coverage")
-    if found >= 1:
-        raise ValueError(f"coverage={coverage!r} is not valid: pass a number between 0 and 1.")
-    return found
+    is_number = check.is_number(coverage)
+    if not is_number or not 0 < coverage < 1:
+        kind = ValueError if is_number else TypeError
+        raise kind(
+            f"coverage={check.one_line(coverage)} is not valid: pass a number between 0 and 1, "
+            "such as 0.9."
+        )
+    return float(coverage)

@@ -1,4 +1,4 @@
-"""Error messages for unknown constructor arguments."""
+"""Error messages for unknown arguments of constructors and of ``fit``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from quadfeat._utils.validation import did_you_mean, one_line
 
 Init = TypeVar("Init", bound=Callable[..., None])
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 # Arguments of scikit-learn's estimators that have another name or place here, with the way to get
 # the same result. ``{value}`` is the argument, ``{linear}`` a linear model of scikit-learn.
@@ -56,6 +57,40 @@ def explain_keywords(init: Init) -> Init:
                 f"{len(arguments)} were given. Pass the others by keyword."
             )
         init(self, *arguments, **keywords)
+
+    return checked  # type: ignore[return-value]
+
+
+def explain_fit_keywords(fit: Fit) -> Fit:
+    """Make ``fit`` reject unknown arguments with the name of the class that the user has called.
+
+    Python's own error would name the base class that defines the method.
+
+    Examples
+    --------
+    >>> class Base:
+    ...     @explain_fit_keywords
+    ...     def fit(self, X, y=None): ...
+    >>> class Estimator(Base): ...
+    >>> Estimator().fit([[1.0]], sample_weights=[1.0])
+    Traceback (most recent call last):
+    ...
+    TypeError: Estimator.fit has no argument 'sample_weights'. Its arguments are X, y.
+    """
+    names = list(inspect.signature(fit).parameters)[1:]
+
+    @functools.wraps(fit)
+    def checked(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        for name in keywords:
+            if name not in names:
+                way_out = did_you_mean(name, names) or f" Its arguments are {', '.join(names)}."
+                if name == "target":
+                    way_out = (
+                        " Read Parquet files with ParquetBlocks, as in "
+                        f"fit(ParquetBlocks('folder', target={one_line(keywords[name])}))."
+                    )
+                raise TypeError(f"{type(self).__name__}.fit has no argument {name!r}.{way_out}")
+        return fit(self, *arguments, **keywords)
 
     return checked  # type: ignore[return-value]
 

@@ -16,7 +16,7 @@ from quadfeat.kernels import Kernel, Metric, SeparationKernel
 from quadfeat.learning.candidates import FAMILIES, Choice, KernelCandidate
 from quadfeat.learning.clock import Clock
 from quadfeat.learning.columns import Columns, with_factors
-from quadfeat.models.given_kernel import finds_kernel, given_kernel
+from quadfeat.models.given_kernel import AUTO, finds_kernel, given_kernel
 from quadfeat.neighbors.clusters import is_available
 from quadfeat.neighbors.fit import LocalFit
 from quadfeat.neighbors.learning import LocalSearch
@@ -102,9 +102,13 @@ def is_enough(solution: LocalFit) -> bool:
 
 def check_parameters(model: Any) -> None:
     """Raise an error if a parameter is not valid, before any computation."""
-    if not is_auto(model.n_neighbors):
+    if isinstance(model.n_neighbors, str):
+        check.check_choice(model.n_neighbors, "n_neighbors", (AUTO,), "a positive integer")
+    else:
         check.check_count(model.n_neighbors, "n_neighbors")
-    if not is_auto(model.alpha):
+    if isinstance(model.alpha, str):
+        check.check_choice(model.alpha, "alpha", (AUTO,), "a positive number")
+    else:
         check.check_positive(model.alpha, "alpha")
     if model.lengthscales is not None:
         check.check_choice(model.lengthscales, "lengthscales", LENGTHSCALES)

@@ -13,7 +13,7 @@ from quadfeat.data.rows import ArrayRows, Rows
 from quadfeat.io import checks
 from quadfeat.kernels import Kernel
 from quadfeat.learning.candidates import Choice
-from quadfeat.models.keywords import explain_keywords
+from quadfeat.models.keywords import explain_fit_keywords, explain_keywords
 from quadfeat.models.local_attributes import LocalAttributes
 from quadfeat.models.local_fitting import Table, check_parameters, fit_local, is_enough
 from quadfeat.models.reading import Reader, naming_columns, rows_for
@@ -98,6 +98,7 @@ class LocalModel(LocalAttributes):
     def _check_outputs(self, n_outputs: int) -> None:
         """Raise an error if the model is not for this number of outputs."""
 
+    @explain_fit_keywords
     def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 

@@ -12,19 +12,21 @@ from sklearn.base import is_regressor
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import to_numpy
-from quadfeat._utils.columns import NotFiniteError, validate_data
+from quadfeat._utils.columns import NotFiniteError, reject_targets_of_stream, validate_data
+from quadfeat._utils.targets import check_targets_finite
 from quadfeat.data.blocks import Block, is_dask
 from quadfeat.data.rows import Rows, rows_of
 
 
 @contextmanager
 def naming_columns(estimator: Any, rows: Any) -> Iterator[None]:
-    """Let errors about rows that are not finite name the class, the columns and the file."""
+    """Let errors about values that are not finite name the class, the columns and the file."""
     try:
         yield
     except NotFiniteError as error:
         names = getattr(estimator, "feature_names_in_", None)
-        raise error.within(estimator, names).within_file_of(rows) from None
+        complete = error.within(estimator, names).within_source(rows, is_lazy=is_dask(rows))
+        raise complete from None
 
 
 class Reader:
@@ -46,6 +48,7 @@ class Reader:
         sample_weight = to_numpy(sample_weight, "sample_weight")
         if model._target_checks.get("y_numeric"):
             check.check_not_text(y)
+        check_targets_finite(y)
         X, y = validate_data(
             model,
             X,
@@ -74,6 +77,7 @@ class CopyingReader(Reader):
 
 def rows_for(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
     """Return the source of rows for a fit."""
+    reject_targets_of_stream(X, y, type(model).__name__)
     if not is_dask(X):
         return rows_of(X, y, sample_weight, Reader(model))
     from quadfeat.data.dask import columns_of

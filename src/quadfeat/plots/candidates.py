@@ -49,7 +49,7 @@ def leaderboard(model: Any, *, ax: Any = None) -> Any:
 
 
 def relevance(model: Any, *, n_columns: int = 20, ax: Any = None) -> Any:
-    """Plot how much each column matters to the kernels of a model.
+    """Plot how fast the predictions of a model bend along each column, ``relevance_``.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class Penalty:
     def of(cls, alpha: Any, alphas: Any) -> Penalty:
         """Return the penalty for the parameters ``alpha`` and ``alphas`` of a model."""
         if isinstance(alpha, str):
-            check.check_choice(alpha, "alpha", CRITERIA)
+            check.check_choice(alpha, "alpha", CRITERIA, "a positive number")
             return cls(None, alpha, None if alphas is None else _check_alphas(alphas, "alphas"))
         if alphas is not None:
             raise ValueError(

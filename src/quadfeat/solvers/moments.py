@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import blas
 
+from quadfeat._utils.memory import too_large
 from quadfeat._utils.validation import Float64Array, check_count
 from quadfeat.io import UPPER_TRIANGLE, checks, register
 
@@ -83,7 +84,13 @@ class Moments:
     def empty(cls, n_components: int, shift: Float64Array) -> Moments:
         """Return the moments of no rows."""
         width = n_components + len(shift) + 1
-        return cls(np.zeros((width, width), order="F"), shift, 0, np.zeros(n_components))
+        try:
+            products = np.zeros((width, width), order="F")
+        except MemoryError as error:
+            way_out = "Use solver='cg', or fewer components."
+            what = "the products of features"
+            raise too_large(n_components, 8 * width**2, what, way_out, error) from error
+        return cls(products, shift, 0, np.zeros(n_components))
 
     @property
     def n_outputs(self) -> int:

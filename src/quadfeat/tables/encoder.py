@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import to_numpy
-from quadfeat._utils.columns import NotFiniteError
+from quadfeat._utils.columns import NotFiniteColumnsError
 from quadfeat._utils.fitted import changing, snapshot
 from quadfeat._utils.random import generator
 from quadfeat._utils.validation import Array, Float64Array
@@ -322,7 +322,7 @@ class TableEncoder(TransformerMixin, VersionedState):
     def _fewest_rows(self, n_rows: int) -> int:
         """Return the smallest number of rows of a level that is not rare."""
         if isinstance(self.min_frequency, str):
-            check.check_choice(self.min_frequency, "min_frequency", ("auto",))
+            check.check_choice(self.min_frequency, "min_frequency", ("auto",), "a positive integer")
             return max(1, min(RARE_ROWS, int(RARE_SHARE * n_rows)))
         return check.check_count(self.min_frequency, "min_frequency")
 
@@ -396,7 +396,7 @@ def _check_finite(columns: Sequence[Column], table: Table, owner: str) -> None:
         if column.kind == "number" and np.isinf(column.values).any()
     )
     if infinite:
-        raise NotFiniteError((), infinite, "float64", "X", owner, table.names)
+        raise NotFiniteColumnsError.in_columns((), infinite, "float64", "X", owner, table.names)
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 
 from quadfeat._utils import validation as check
 from quadfeat._utils.array_api import without_mask
-from quadfeat._utils.columns import MOST_COLUMNS, is_stream, names_of_frame
+from quadfeat._utils.columns import MOST_COLUMNS, is_stream, names_of_frame, reject_path
 from quadfeat.data.blocks import is_dask
 
 OWNER = "TableEncoder"
@@ -115,7 +115,8 @@ def _listed(names: Sequence[Any]) -> str:
 
 
 def _reject_others(X: Any) -> None:
-    """Raise an error for tables that are not in memory, and for sparse matrices."""
+    """Raise an error for paths, tables that are not in memory, and sparse matrices."""
+    reject_path(X)
     if is_dask(X) or type(X).__name__ == "LazyFrame":
         raise TypeError(
             f"X is a lazy {type(X).__name__}, but TableEncoder reads tables in memory. Fit it to a "

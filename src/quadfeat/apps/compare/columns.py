@@ -9,7 +9,7 @@ import pandas as pd
 from pandas.api import types
 
 from quadfeat import TableEncoder
-from quadfeat._utils.columns import NotFiniteError
+from quadfeat._utils.columns import NotFiniteColumnsError
 from quadfeat._utils.validation import Array
 from quadfeat.apps.reporting.errors import CommandError
 
@@ -107,7 +107,7 @@ def describe(frame: pd.DataFrame, y: Array, unused: Sequence[str] = ()) -> list[
     encoder = TableEncoder()
     try:
         encoder.fit(used, y)
-    except NotFiniteError as error:
+    except NotFiniteColumnsError as error:
         name = used.columns[error.infinite[0]]
         raise CommandError(
             f"column {str(name)!r} has infinite values. Replace them, or leave them empty: empty "
