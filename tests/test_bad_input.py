@@ -446,3 +446,16 @@ def test_targets_of_text_belong_to_a_classifier(model, dtype):
     labels = np.where(X[:, 0] > 0, "yes", "no").astype(dtype)
     with pytest.raises(ValueError, match=r"y holds text, .*Use QuadratureRidgeClassifier"):
         model.fit(X, labels)
+
+
+@pytest.mark.parametrize("kind", [QuadratureRidge, LocalGaussianProcess])
+def test_levels_of_progress(kind, capsys):
+    """Other libraries have integers for ``verbose``."""
+    model = kind("gaussian", verbose=1).fit(X, X[:, 0])
+    assert model.verbose == 1
+    assert capsys.readouterr().err != ""
+    for bad in (-1, "yes", None):
+        with pytest.raises(
+            ValueError, match=rf"^verbose={bad!r} is not valid: pass True, False or"
+        ):
+            model.set_params(verbose=bad).fit(X, X[:, 0])

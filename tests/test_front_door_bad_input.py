@@ -438,7 +438,11 @@ class TestParameters:
             ({"candidates": [("a", Ridge)]}, TypeError, "is not an estimator"),
             ({"blend": 1}, TypeError, "blend=1 is not valid"),
             ({"refit": "no"}, TypeError, "refit='no' is not valid"),
-            ({"verbose": 2}, TypeError, "verbose=2 is not valid"),
+            (
+                {"verbose": -1},
+                ValueError,
+                "verbose=-1 is not valid: pass True, False or an integer",
+            ),
             ({"n_jobs": 0}, ValueError, "n_jobs=0 is not valid"),
         ],
         ids=str,

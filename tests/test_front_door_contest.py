@@ -699,7 +699,7 @@ class TestTimeLimit:
         with pytest.warns(UserWarning, match="time_limit=0.0001") as caught:
             model.fit(X[:150], y[:150])
         assert len(caught) == 1
-        assert "search cut by time_limit" in model.leaderboard_[0].note
+        assert "search cut by its share of time_limit" in model.leaderboard_[0].note
         assert "The fit took" in model.why_
         assert np.isfinite(model.predict(NEW)).all()
         with pytest.warns(UserWarning, match="ended the search at its first kernel: features"):

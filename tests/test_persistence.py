@@ -450,6 +450,11 @@ class TestObjectsThatCannotBeSaved:
         with pytest.raises(TypeError, match=r"joblib; or save its last step .* transformed rows"):
             save(make_pipeline(QuadratureFeatures()), tmp_path / "model")
 
+    def test_arguments_in_the_wrong_order(self, tmp_path):
+        path = str(tmp_path / "model")
+        with pytest.raises(TypeError, match=r"^model='.*model' is a path. .* save\(model, path\)"):
+            save(path, QuadratureFeatures())
+
     def test_own_subclasses(self, tmp_path):
         class Own(QuadratureFeatures):
             pass

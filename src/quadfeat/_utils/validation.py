@@ -152,6 +152,14 @@ def check_flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def check_verbose(value: Any) -> bool:
+    """Return whether to show progress. Integers are levels of detail in other libraries."""
+    is_flag = isinstance(value, (bool, np.bool_))
+    if not is_flag and not (isinstance(value, (int, np.integer)) and value >= 0):
+        raise ValueError(f"verbose={value!r} is not valid: pass True, False or an integer >= 0.")
+    return bool(value)
+
+
 def check_choice(value: Any, name: str, choices: Iterable[str], number: str = "") -> str:
     """Return ``value`` if it is one of ``choices``; otherwise suggest the closest one.
 

@@ -147,8 +147,9 @@ class FrontDoor(Explained):
         """Raise an error if a parameter is not valid; return the candidates."""
         if self.time_limit is not None:
             check.check_positive(self.time_limit, "time_limit")
-        for name in ("blend", "refit", "verbose"):
+        for name in ("blend", "refit"):
             check.check_flag(getattr(self, name), name)
+        check.check_verbose(self.verbose)
         check.check_n_jobs(self.n_jobs)
         self._check_scoring()
         return candidates_of(self.candidates)

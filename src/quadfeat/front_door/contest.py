@@ -263,7 +263,7 @@ class Contest:
         if limit is not None and entry.n_kernels is not None and seconds >= limit:
             entry.was_cut = True
         if entry.was_cut:
-            entry.note += f"{', ' if entry.note else ''}search cut by time_limit"
+            entry.note += f"{', ' if entry.note else ''}search cut by its share of time_limit"
         found[candidate.key] = Found(model, seconds)
         loss = np.average(judge.losses(forecast, test.y), weights=test.amounts)
         where = f" on fold {place[0]} of {place[1]}" if place[1] > 1 else ""

@@ -104,6 +104,10 @@ def reason_against_saving(model: Any) -> str | None:
 
 def _no_model(given: Any) -> TypeError:
     """Return the error for an object that cannot be saved by itself."""
+    if isinstance(given, (str, os.PathLike)):
+        return TypeError(
+            f"model={os.fspath(given)!r} is a path. The model comes first: save(model, path)."
+        )
     names = model_names()
     choices = f"{', a '.join(names[:-1])} or a {names[-1]}"
     message = f"model={check.one_line(given)} is not valid: pass a {choices}"

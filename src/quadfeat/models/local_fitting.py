@@ -120,7 +120,7 @@ def check_parameters(model: Any) -> None:
             "search='approximate' needs faiss: pip install \"quadfeat[local]\", or use "
             "search='auto', which searches exactly without it."
         )
-    check.check_flag(model.verbose, "verbose")
+    check.check_verbose(model.verbose)
     check.check_n_jobs(model.n_jobs)
     if not finds_kernel(model):
         checked_kernel(model)

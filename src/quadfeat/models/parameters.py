@@ -59,6 +59,7 @@ def check_all(model: Any) -> None:
     solver = given_solver(model)
     check.check_choice(model.gram_dtype, "gram_dtype", GRAM_DTYPES)
     check.check_flag(model.fit_intercept, "fit_intercept")
+    check.check_verbose(model.verbose)
     check.check_positive(model.tol, "tol")
     if model.max_iter is not None:
         check.check_count(model.max_iter, "max_iter")
