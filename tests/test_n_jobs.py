@@ -237,6 +237,7 @@ def test_overlapping_limits_of_blas_end_with_the_last_user():
 
 def test_a_lock_that_an_interrupt_has_left_closed_does_not_block(monkeypatch):
     monkeypatch.setattr(threads, "PATIENCE", 0.01)
+    monkeypatch.setattr(threads, "_users", threads._Users())
     before = [library.num_threads for library in threads._libraries("blas")]
     abandoned = threads._users.lock
     with ThreadPoolExecutor(1) as pool:

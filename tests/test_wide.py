@@ -140,6 +140,15 @@ class TestModels:
         LocalGaussianProcess(n_neighbors=20, time_limit=1e6).fit(X[:80], Y[:80])
         assert runs == ([PRINCIPAL] if worth == 0.0 else [PRINCIPAL, D])
 
+    def test_columns_that_are_constant_in_a_sample(self, monkeypatch):
+        """Pixels at the edge of images differ only in a few of many rows."""
+        monkeypatch.setattr(wide, "PRINCIPAL_ROWS", 100)
+        rows = np.column_stack([X, np.zeros((len(X), 2))])
+        rows[-1, -2:] = 1.0
+        model = LocalGaussianProcessClassifier(n_neighbors=16).fit(rows, LABELS)
+        new = np.column_stack([NEW, np.zeros((len(NEW), 2))])
+        assert model.score(new, NEW_LABELS) > 0.8
+
     def test_without_time_and_without_information(self):
         hurried = LocalGaussianProcess(time_limit=1e-9).fit(X, Y)
         assert np.isfinite(hurried.predict(NEW)).all()

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
@@ -207,14 +208,13 @@ class _OneThread:
     """
 
     def __enter__(self) -> None:
+        self._deletion = weakref.finalize(self, _users.remove, id(self))
+        self._deletion.atexit = False
         _users.add(id(self))
 
     def __exit__(self, *_: object) -> None:
         _users.remove(id(self))
-
-    def __del__(self) -> None:
-        if id(self) in _users.present:
-            _users.remove(id(self))
+        self._deletion.detach()
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:

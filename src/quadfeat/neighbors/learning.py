@@ -72,6 +72,9 @@ TOLERANCE = 0.01
 COMPRESSION_GAIN = 0.02
 SQUARES_GAIN = 0.05
 
+# Learned settings are clearly worse than those before if their loss is larger by this fraction.
+CLEARLY_WORSE = 0.01
+
 # Kernels are learned until this part of the time limit has passed, and their start until the other
 # one. The rest is for the number of neighbors, which can matter more than the family.
 PART_FOR_LEARNING = 0.6
@@ -143,9 +146,8 @@ class LocalSearch:
             now = time.monotonic()
             ratio = other.usual_factor(1) / kernel.usual_factor(1)
             candidate = replace(first, kernel=other, factors=first.factors * ratio)
-            for number in range(OTHER_ROUNDS):
-                candidate = self._refined(candidate, FIRST_ROUNDS + number)
-            found = self._validated(name + kind, candidate, now)
+            rounds = range(FIRST_ROUNDS, FIRST_ROUNDS + OTHER_ROUNDS)
+            found = self._learned(name + kind, candidate, rounds, now)
             best = min(best, found, key=lambda one: one.loss)
         return self._with_best_number(best)
 
@@ -179,13 +181,29 @@ class LocalSearch:
         found = []
         for tails, start in starts.items():
             now = time.monotonic()
-            settings = start
-            for number in range(FIRST_ROUNDS):
-                settings = self._refined(settings, number)
-            found.append(self._validated(name + tails + way, settings, now))
+            found.append(self._learned(name + tails + way, start, range(FIRST_ROUNDS), now))
         plain, *compressed = found
         good = [one for one in compressed if one.loss <= (1.0 - COMPRESSION_GAIN) * plain.loss]
         return good[0] if good else plain
+
+    def _learned(self, name: str, start: Settings, rounds: range, now: float) -> Tried:
+        """Refine settings in some rounds; go back to earlier ones if the last are clearly worse.
+
+        A round does not see that other lengthscales have other neighbors. Many lengthscales, such
+        as those of categories, can get worse in every round.
+        """
+        steps = [start]
+        for number in rounds:
+            steps.append(self._refined(steps[-1], number))
+        found = self._validated(name, steps[-1], now)
+        if self._is_late or self._loss_of(start) >= (1.0 - CLEARLY_WORSE) * found.loss:
+            return found
+        self.tried.remove(found)
+        return self._validated(name, min(steps, key=self._loss_of), now)
+
+    def _loss_of(self, settings: Settings) -> float:
+        """Return the leave-one-out loss of settings."""
+        return self.goal.validated(self._process(settings), self.validation)[0]
 
     def _start(self, kernel: SeparationKernel) -> Settings:
         """Return the settings to start from."""

@@ -99,7 +99,7 @@ class LocalProcess:
 
     def conditions_of(self, hoods: Neighborhoods, settings: Settings) -> Conditional:
         """Return the distributions for neighborhoods of this process, with other settings."""
-        scaled = hoods.scaled(settings.factors / self.settings.factors)
+        scaled = hoods.scaled(settings.relative_to(self.settings))
         return condition(settings.kernel, scaled, settings.alpha, self._nearest.n_threads)
 
     def slopes_of(
@@ -109,7 +109,7 @@ class LocalProcess:
 
         ``by_mean`` has its derivatives with respect to the means of :meth:`conditions_of`.
         """
-        scaled = hoods.scaled(settings.factors / self.settings.factors)
+        scaled = hoods.scaled(settings.relative_to(self.settings))
         by_variance = np.zeros(len(by_mean))
         return pull_back(
             settings.kernel, scaled, settings.alpha, by_mean, by_variance, self._nearest.n_threads
@@ -129,7 +129,7 @@ class LocalProcess:
         """
         rows, settings = self.rows, self.settings if settings is None else settings
         if settings is not self.settings:
-            hoods = hoods.scaled(settings.factors / self.settings.factors)
+            hoods = hoods.scaled(settings.relative_to(self.settings))
         noise = 1.0 / rows.weights[which]
         return log_likelihood(
             settings.kernel,
@@ -154,7 +154,7 @@ class LocalProcess:
         hoods = Neighborhoods.of(queries, points, rows.Y, rows.weights, neighbors)
         if self.settings is self._searched:
             return hoods
-        return hoods.scaled(self.settings.factors / self._searched.factors)
+        return hoods.scaled(self.settings.relative_to(self._searched))
 
     @property
     def _rows_at_once(self) -> int:

@@ -62,9 +62,16 @@ class Settings:
         """Return whether points have the same neighbors: whether they differ by one factor only."""
         if self.projection is not other.projection or self.search != other.search:
             return False
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logarithms = np.log(self.factors) - np.log(other.factors)
-        return bool(np.ptp(logarithms) < SAME)
+        used = self.factors > 0
+        if not np.array_equal(used, other.factors > 0):
+            return False
+        logarithms = np.log(self.factors[used]) - np.log(other.factors[used])
+        return bool(np.ptp(logarithms) < SAME) if used.any() else True
+
+    def relative_to(self, other: Settings) -> Float64Array:
+        """Return the factors divided by others; 1 for columns that the others ignore."""
+        used = other.factors > 0
+        return np.divide(self.factors, other.factors, out=np.ones_like(self.factors), where=used)
 
     def projected(self, X: Float64Array) -> Float64Array:
         """Return rows before their multiplication by factors."""
