@@ -19,7 +19,6 @@ from quadfeat.learning.candidates import FAMILIES
 from quadfeat.learning.clock import Clock
 from quadfeat.neighbors.clusters import is_available
 from quadfeat.neighbors.goals import NumericGoal
-from quadfeat.neighbors.learning import LocalSearch
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 10.0, (240, 2))
@@ -102,25 +101,6 @@ class TestLearning:
     def test_gamma_is_shorthand_for_a_gaussian_kernel(self):
         model = LocalGaussianProcess(gamma=0.5, alpha=0.1, n_neighbors=9).fit(X, Y)
         assert repr(model.kernel_) == "Gaussian(gamma=0.5)"
-
-    @pytest.mark.parametrize("good_rounds", [0, 2])
-    def test_rounds_that_increase_the_error_are_undone(self, good_rounds, monkeypatch):
-        rounds, before = [], LocalSearch._refined
-
-        def refined(search, settings, number):
-            rounds.append(settings)
-            if len(rounds) <= good_rounds:
-                return before(search, settings, number)
-            return settings.changed(np.array([-2.0, 6.0, 0.0]))  # the other column matters
-
-        monkeypatch.setattr(LocalSearch, "_refined", refined)
-        families = dict(list(FAMILIES.items())[:1])
-        monkeypatch.setattr("quadfeat.models.local_fitting.FAMILIES", families)
-        model = LocalGaussianProcess(n_neighbors=20).fit(X, Y)
-        first, second = model.kernel_.length_scale
-        good = [one.factors for one in rounds[: good_rounds + 1]]  # before the first bad round
-        assert np.isclose(second / first, [one[0] / one[1] for one in good]).any()
-        assert model.score(QUERIES, TRUTH) > 0.95
 
     def test_a_time_limit_stops_the_search(self):
         model = LocalGaussianProcess(time_limit=1e-9).fit(X, Y)

@@ -20,6 +20,8 @@ from quadfeat import (
     load,
     save,
 )
+from quadfeat.learning.candidates import FAMILIES
+from quadfeat.neighbors.learning import LocalSearch
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 6.0, (400, 2))
@@ -42,6 +44,26 @@ GIVEN = LocalGaussianProcessClassifier(
 )
 def test_every_check_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("good_rounds", [0, 2])
+def test_rounds_of_the_search_that_increase_the_loss_are_undone(good_rounds, monkeypatch):
+    rounds, before = [], LocalSearch._refined
+
+    def refined(search, settings, number):
+        rounds.append(settings)
+        if len(rounds) <= good_rounds:
+            return before(search, settings, number)
+        return settings.changed(np.array([-2.0, 6.0, 0.0]))  # the other column matters
+
+    monkeypatch.setattr(LocalSearch, "_refined", refined)
+    families = dict(list(FAMILIES.items())[:1])
+    monkeypatch.setattr("quadfeat.models.local_fitting.FAMILIES", families)
+    model = LocalGaussianProcessClassifier(n_neighbors=20).fit(X, LABELS)
+    first, second = model.kernel_.length_scale
+    good = [one.factors for one in rounds[: good_rounds + 1]]  # before the first bad round
+    assert np.isclose(second / first, [one[0] / one[1] for one in good]).any()
+    assert model.score(QUERIES, TRUTH) > 0.9
 
 
 @pytest.fixture(scope="module")

@@ -53,6 +53,9 @@ class Goal(ABC):
         The mean weight of the given rows.
     tries_usual_scales : bool
         Whether a search also starts from the usual scale of each column.
+    validates_costs : bool
+        Whether costs and losses measure the same, so that a larger loss shows a worse step. The
+        likelihood of numbers also judges variances, which squared errors do not.
     extra_range : tuple of float
         The smallest and the largest value of extra parameters.
     """
@@ -60,6 +63,7 @@ class Goal(ABC):
     rows: DistinctRows
     weight: float
     tries_usual_scales = False
+    validates_costs = True
     extra_range = (-np.inf, np.inf)
 
     @property
@@ -116,6 +120,8 @@ class NumericGoal(Goal):
     rows : DistinctRows
         Their targets may have any units.
     """
+
+    validates_costs = False
 
     def __init__(self, rows: DistinctRows) -> None:
         self._given = rows
@@ -180,6 +186,8 @@ class SquaredErrorGoal(NumericGoal):
     The likelihood weighs each error by its predicted variance, which does not know the noise of
     single rows. If the noise differs much, as for prices, other settings have smaller errors.
     """
+
+    validates_costs = True
 
     @property
     def alternative(self) -> Goal | None:

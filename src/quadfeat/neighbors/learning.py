@@ -196,7 +196,9 @@ class LocalSearch:
         for number in rounds:
             steps.append(self._refined(steps[-1], number))
         found = self._validated(name, steps[-1], now)
-        if self._is_late or self._loss_of(start) >= (1.0 - CLEARLY_WORSE) * found.loss:
+        if self._is_late or not self.goal.validates_costs:
+            return found
+        if self._loss_of(start) >= (1.0 - CLEARLY_WORSE) * found.loss:
             return found
         self.tried.remove(found)
         return self._validated(name, min(steps, key=self._loss_of), now)
