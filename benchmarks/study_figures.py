@@ -2,7 +2,8 @@
 
 The figures show three tables in ``docs/measured``:
 
-- ``study-errors.csv``: kernel errors of all methods on three datasets, and of four on mnist.
+- ``study-errors.csv``: kernel errors of all methods on three datasets, of four on mnist, and of two
+  on cifar100 and leukemia.
 - ``study-published.csv``: the 90 published errors of the paper's rule, and ours.
 - ``study-scores.csv``: test scores of linear models on the features.
 
@@ -10,8 +11,9 @@ To measure the first and the last again, run the study and give its folders:
 
     quadfeat study kernel-error --full --datasets powerplant,letter,usps --out full
     quadfeat study kernel-error --full --datasets mnist --methods auto,paper,orf,rff --out mnist
+    quadfeat study kernel-error --full --datasets cifar100,leukemia --methods auto,paper --out wide
     quadfeat study all --quick --out quick
-    python benchmarks/study_figures.py --errors full mnist --scores quick
+    python benchmarks/study_figures.py --errors full mnist wide --scores quick
 
 ``--errors`` replaces the rows that the given studies measured and keeps the others.
 

@@ -503,6 +503,14 @@ class TestFindings:
         (step, *_) = found.next_steps(ABOUT)
         assert step.code == 'rule="auto"'
 
+    @pytest.mark.parametrize(("error", "words"), [(1.04, "4% larger"), (0.8, "20% smaller")])
+    def test_small_differences_are_percentages(self, error, words):
+        found = self.found(auto=[error, error], paper=[1.0, 1.0])
+        assert found.headline() == (
+            f"At the same number of features, the kernel error is {words} with the automatic rule "
+            "than with the paper's rule."
+        )
+
     def test_without_the_main_methods_it_counts_wins(self):
         found = self.found(orf=[1.0, 1.0, 1.0], rom=[2.0, 2.0, 0.5])
         assert found.headline() == (

@@ -24,6 +24,9 @@ from quadfeat.apps.study.methods import (
 )
 from quadfeat.apps.study.runner import Outcome
 
+# Ratios of errors that are closer to 1 than this factor are reported in percent.
+CLOSE = 1.5
+
 
 def title(method: str) -> str:
     """Return the full name of a method. An unknown name stays as it is."""
@@ -289,6 +292,8 @@ def _in_sentence(method: str) -> str:
 
 
 def _times(ratio: float) -> str:
+    if 1 / CLOSE <= ratio <= CLOSE:
+        return f"{abs(ratio - 1):.0%} {'smaller' if ratio < 1 else 'larger'}"
     return f"{1 / ratio:.1f} times smaller" if ratio <= 1 else f"{ratio:.1f} times larger"
 
 
