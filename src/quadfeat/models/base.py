@@ -45,7 +45,7 @@ LEARNED = (
 )
 
 # With at most this many rows, all matrices are small. Several BLAS threads would spend more time
-# waiting for each other than they save: three times the CPU seconds on a busy machine.
+# waiting for each other than they save, most of all on a busy machine.
 FEW_ROWS = 2048
 
 

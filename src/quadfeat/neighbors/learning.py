@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 from scipy import optimize
-from threadpoolctl import threadpool_limits
 
 from quadfeat._utils.validation import Float64Array
+from quadfeat.engine.threads import one_blas_thread
 from quadfeat.kernels import Projection, SeparationKernel
 from quadfeat.learning.clock import Clock
 from quadfeat.learning.columns import knees, standardized
@@ -126,7 +126,7 @@ class LocalSearch:
         ``tried`` starts with them and has the others from best to worst.
         """
         # The matrices are small, and BLAS threads would wait for each other.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             best = self._best()
         others = sorted((one for one in self.tried if one is not best), key=lambda one: one.loss)
         if self.tried:
@@ -198,10 +198,12 @@ class LocalSearch:
         found = self._validated(name, steps[-1], now)
         if self._is_late or not self.goal.validates_costs:
             return found
-        if self._loss_of(start) >= (1.0 - CLEARLY_WORSE) * found.loss:
+        before = self._loss_of(start)
+        if before >= (1.0 - CLEARLY_WORSE) * found.loss:
             return found
         self.tried.remove(found)
-        return self._validated(name, min(steps, key=self._loss_of), now)
+        losses = [before, *map(self._loss_of, steps[1:-1]), found.loss]
+        return self._validated(name, steps[int(np.argmin(losses))], now)
 
     def _loss_of(self, settings: Settings) -> float:
         """Return the leave-one-out loss of settings."""
@@ -242,7 +244,7 @@ class LocalSearch:
         number = LEARNING_NEIGHBORS if wanted.n_neighbors is None else wanted.n_neighbors
         alpha = START_ALPHA if wanted.alpha is None else wanted.alpha / self.goal.weight
         given = Settings(kernel, factors, alpha, number, wanted.projection, wanted.search)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             settings = self._best_width(given)[1]
             which = np.arange(min(START_ROWS, self.n_learning))
             return self.goal.validated(self._process(settings), which)[0]
